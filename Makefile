@@ -1,0 +1,41 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+
+# `make demo`: the whole road on the built-in sample. `make test`: every test. BASE_PYTHON=... makes the virtual environment with
+# another Python; PIP_ARGS=... is passed to pip. Paths are relative, so the folder may have any name.
+USABLE = import sys; sys.exit(sys.version_info < (3, 11))
+BASE_PYTHON = $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell $(name) -c '$(USABLE)' 2>/dev/null && echo $(name))))
+VENV_PYTHON = .venv/bin/python
+PIP_ARGS =
+GENERATED = {{cookiecutter.repo_name}}
+REQUIREMENTS = $(GENERATED)/paddle/requirements.txt $(GENERATED)/torch_ref/requirements.txt $(GENERATED)/pipeline/requirements.txt
+
+.DEFAULT_GOAL = help
+.PHONY: help demo test lint clean
+
+help: ## This list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
+
+demo: .venv/demo-installed ## Generate the image sample into build/demo and align it: five steps, training, report
+	$(VENV_PYTHON) -m cookiecutter . --no-input --default-config --accept-hooks no --overwrite-if-exists --output-dir build repo_name=demo
+	$(MAKE) --no-print-directory -C build/demo align report PYTHON=../../$(VENV_PYTHON)
+
+test: .venv/test-installed ## Every test of the template and of what it generates
+	PYTHONDONTWRITEBYTECODE=1 $(VENV_PYTHON) -m pytest
+
+lint: .venv/test-installed ## Style of all Python
+	$(VENV_PYTHON) -m ruff check .
+
+clean: ## Remove build/ (the demo), not .venv
+	rm -rf build
+
+.venv/demo-installed: $(REQUIREMENTS) ci/requirements.txt
+	@$(or $(BASE_PYTHON),false) -c '$(USABLE)' || { echo "Python 3.11 or newer is needed: make demo BASE_PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(BASE_PYTHON) -m venv .venv
+	$(VENV_PYTHON) -m pip install $(PIP_ARGS) $(REQUIREMENTS:%=-r '%') --constraint ci/requirements.txt cookiecutter
+	@touch $@
+
+.venv/test-installed: .venv/demo-installed
+	$(VENV_PYTHON) -m pip install $(PIP_ARGS) -r ci/requirements.txt
+	@touch $@
