@@ -1,0 +1,156 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m pipeline <command>`: the commands, their options and the exit status.
+
+0: everything asked for passed. 1: a check failed. 2: the input or the environment is wrong. This module imports only
+what every command needs, so that `status` and `check` start fast; each command imports the rest itself.
+"""
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.align.errors import UserError
+from pipeline.align.paths import SIDES, Paths
+from pipeline.align.settings import Settings, load_settings
+
+STEPS = (1, 2, 3, 4, 5)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace", line_buffering=True)
+    try:
+        paths = Paths()
+        return args.command(args, paths, load_settings(paths.settings, args.override))
+    except UserError as error:
+        if args.debug:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of our output has closed, as in `… | head`
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("-o", dest="override", action="append", default=[], metavar="KEY.SUB=VALUE", help="change a setting of port.yaml")
+    common.add_argument("--debug", action="store_true", help="show tracebacks")
+    parser = argparse.ArgumentParser(prog="python -m pipeline", description="Prove a port step by step against its reference.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    def add(name: str, function, text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, parents=[common], help=text, description=text)
+        command.set_defaults(command=function)
+        return command
+
+    align = add("align", _align, "run and check steps 1 to 5 on both sides, and write the report")
+    align.add_argument("steps", nargs="*", type=int, choices=STEPS, metavar="STEP", help="steps to run (default: all)")
+    run = add("run", _run, "run steps and record their numbers, without judging them")
+    run.add_argument("steps", nargs="*", type=int, choices=STEPS, metavar="STEP", help="steps to run (default: all)")
+    run.add_argument("--side", choices=(*SIDES, "both"), default="both", help="which side to run (default: both)")
+    check = add("check", _check, "judge the records of steps; exit status 1 where one is not green")
+    check.add_argument("steps", nargs="*", type=int, choices=STEPS, metavar="STEP", help="steps to check (default: all)")
+    check.add_argument("--details", action="store_true", help="show every compared array, not only the failed ones")
+    fake = add("fake-data", _fake_data, "write the fake batch that port.yaml describes")
+    fake.add_argument("--from-reference", action="store_true", help="also save one batch of the reference's own data for step 1")
+    convert = add("convert", _convert, "convert weights between the reference and the port")
+    convert.add_argument("checkpoint", nargs="?", help="a checkpoint to convert (default: the reference as port.yaml builds it)")
+    convert.add_argument("--output", help="where the converted weights go (.safetensors or .pdparams)")
+    convert.add_argument("--to", choices=SIDES, default="paddle", help="direction (default: paddle)")
+    compare = add("compare", _compare, "compare two record files of any origin")
+    compare.add_argument("files", nargs=2, metavar="FILE")
+    compare.add_argument("--threshold", type=float, default=1e-6, help="mean absolute difference that passes (default: 1e-6)")
+    add("status", _status, "the six nodes and their state")
+    add("report", _report, "write the report as HTML and Markdown")
+    return parser
+
+
+def _sides(name: str) -> tuple[str, ...]:
+    return SIDES if name == "both" else (name,)
+
+
+def _run_jobs(args: argparse.Namespace, paths: Paths, cfg: Settings, jobs: dict[str, list[str]]) -> list[dict]:
+    from pipeline.align import runner
+
+    failures = runner.run(paths, cfg, jobs, args.override, args.debug)
+    for failure in failures:
+        print(f"error: {failure['side']} side, {failure['job']}: {failure['message']}", file=sys.stderr)
+    return failures
+
+
+def _run(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
+    from pipeline.align.runner import jobs_for
+
+    return 2 if _run_jobs(args, paths, cfg, jobs_for(args.steps or STEPS, _sides(args.side))) else 0
+
+
+def _align(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
+    from pipeline.align.runner import jobs_for
+
+    started, steps = time.perf_counter(), args.steps or STEPS
+    failures = _run_jobs(args, paths, cfg, jobs_for(steps, SIDES))
+    if any(failure["kind"] == "user" for failure in failures):
+        return 2
+    args.steps, args.details = steps, False
+    status = _check(args, paths, cfg)
+    _report(args, paths, cfg, quiet=True)
+    print(f"{len(steps)} steps on both sides in {time.perf_counter() - started:.1f} s")
+    return status
+
+
+def _check(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
+    from pipeline.align import check, table
+
+    nodes = check.check(paths, cfg, args.steps or STEPS)
+    print(table.details(nodes, everything=args.details) + table.summary(nodes))
+    return 0 if all(node.state == "green" for node in nodes) else 1
+
+
+def _fake_data(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
+    from pipeline.align.fake_data import ensure_batch
+
+    written = ensure_batch(cfg, paths.fake_batch)
+    print(f"{paths.fake_batch.relative_to(paths.root)}: {'written' if written else 'up to date'}")
+    if args.from_reference:
+        if _run_jobs(args, paths, cfg, {"torch": ["batch"]}):
+            return 2
+        print(f"{paths.real_batch.relative_to(paths.root)}: written")
+    return 0
+
+
+def _compare(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
+    from pipeline.align import table, verdict
+
+    part = verdict.compare_files(Path(args.files[0]), Path(args.files[1]), args.threshold)
+    print(table.part_lines(part, everything=True))
+    return 0 if part.passed else 1
+
+
+def _status(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
+    from pipeline.align import status, table
+
+    nodes = status.read(paths, cfg)
+    print(table.summary(nodes))
+    return 0 if all(node.state == "green" for node in nodes) else 1
+
+
+def _report(args: argparse.Namespace, paths: Paths, cfg: Settings, quiet: bool = False) -> int:
+    from pipeline.align import report
+
+    html, markdown = report.build(paths.root, cfg.language)
+    if not quiet:
+        print(markdown.read_text(encoding="utf-8"))
+    print(f"report: {html.relative_to(paths.root)}")
+    return 0

@@ -1,0 +1,127 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""What one side's process has at hand while it runs the steps: settings, contract, weights, batches, records."""
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.align import provenance, records
+from pipeline.align.contract import Contract
+from pipeline.align.convert import Plan
+from pipeline.align.errors import PortError, UserError
+from pipeline.align.fake_data import read_batch
+from pipeline.align.paths import Paths
+from pipeline.align.settings import Settings
+
+#: Standard deviation of the gradients that the optimizer alone is tried with.
+GIVEN_SCALE = 0.01
+
+
+class Context:
+    """One side. `backend`: backend_torch.Backend or backend_paddle.Backend."""
+
+    def __init__(self, paths: Paths, cfg: Settings, backend: Any, side: str):
+        self.paths, self.cfg, self.backend, self.side = paths, cfg, backend, side
+        self.contract = Contract(paths, side, backend)
+        self.started = time.perf_counter()
+
+    def build_model(self) -> Any:
+        """A fresh model from the seed of the settings."""
+        self.backend.seed(self.cfg.align.seed)
+        return self.contract.build_model(self.cfg)
+
+    def model(self, training: bool = False) -> Any:
+        """The model with the probe weights, in the mode asked for."""
+        weights = self.weights
+        model = self.build_model()
+        self.backend.load(model, weights)
+        self.backend.set_mode(model, training)
+        return model
+
+    @property
+    def weights(self) -> Path:
+        """This side's probe weights."""
+        path = self.paths.weight_file(self.side, "probe")
+        if not path.is_file():
+            raise UserError(f"{path.relative_to(self.paths.root)} is missing; run: python -m pipeline convert")
+        return path
+
+    def fake_batch(self) -> tuple[np.ndarray, ...]:
+        """The fake batch as numpy arrays, label last."""
+        return read_batch(self.paths.fake_batch)
+
+    def tensors(self, batch: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+        """A batch as tensors of this side."""
+        return tuple(self.backend.tensor(array) for array in batch)
+
+    def forward(self, model: Any, batch: tuple[Any, ...]) -> dict[str, np.ndarray]:
+        """The named outputs as numpy, without a graph."""
+        with self.backend.no_grad():
+            outputs = self.contract.forward(model, batch)
+        return {name: self.backend.numpy(value) for name, value in outputs.items()}
+
+    def source_weights(self) -> Path:
+        """The reference's probe weights, from which both sides' are made."""
+        return self.paths.weight_file("torch", "probe")
+
+    def record(self, part: str, arrays: Mapping[str, np.ndarray], weights: bool = True, **more: Any) -> None:
+        """Write the record of a part with its provenance; `more` is added to the provenance.
+
+        `weights`: the record depends on the probe weights, named by the reference's file on both sides.
+        """
+        inputs = {"fake_batch": self.paths.fake_batch}
+        if weights:
+            inputs["weights"] = self.source_weights()
+        if self.backend.guards:
+            more["guards"] = sorted(self.backend.guards)
+        made = provenance.make(self.paths, self.cfg, self.backend, part, inputs, **more)
+        made["seconds"] = round(time.perf_counter() - self.started, 3)
+        path = self.paths.part(self.side, part)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        records.write_record(path, dict(arrays), made)
+
+    def given_gradients(self, model: Any, step: int) -> dict[str, np.ndarray]:
+        """Seeded gradients by this side's names: drawn in the reference's layout, converted for the port."""
+        plan = None
+        if self.side == "paddle":
+            plan = Plan.from_json(json.loads(self.paths.conversion.read_text(encoding="utf-8")))
+        shapes = plan.torch_parameters() if plan else self.backend.parameter_shapes(model)
+        drawn = {}
+        for name, shape in shapes.items():
+            random = np.random.default_rng([self.cfg.align.seed, step, zlib.crc32(name.encode())])
+            drawn[name] = (GIVEN_SCALE * random.standard_normal(shape)).astype(np.float32)
+        return plan.apply(drawn) if plan else drawn
+
+    def other(self, part: str) -> dict[str, np.ndarray]:
+        """The arrays that the reference recorded for `part`, for what both sides must start from."""
+        path = self.paths.part("torch", part)
+        if not path.is_file():
+            raise UserError(f"{path.relative_to(self.paths.root)} is missing; run the torch side of this step first")
+        return records.read_record(path).arrays
+
+
+def dataset_items(dataset: Any, indices: Any, name: str) -> list[tuple]:
+    """The items at `indices`, checked to be (inputs…, label) tuples."""
+    items = []
+    for index in indices:
+        item = dataset[int(index)]
+        if not isinstance(item, tuple) or len(item) < 2:
+            raise PortError(f"item {index} of the {name} dataset is a {type(item).__name__}; it must be a tuple (inputs…, label)")
+        items.append(item)
+    return items
+
+
+def collate(items: list[tuple], name: str) -> tuple[np.ndarray, ...]:
+    """Items stacked along a new first axis, field by field."""
+    try:
+        return tuple(np.stack([np.asarray(field) for field in column]) for column in zip(*items, strict=True))
+    except ValueError as error:
+        raise PortError(f"items of the {name} dataset do not stack into a batch: {error}") from None

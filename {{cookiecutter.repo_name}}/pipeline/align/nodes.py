@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""The six nodes and the parts that each is judged by. Neutral: nothing here runs a model."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Part:
+    """One pair of records.
+
+    `mapped`: arrays are by parameter name, the reference's are converted to the port's names and layout first.
+    `threshold`: key of port.yaml's align.thresholds. `zeros`: an array of zeros on both sides is legitimate.
+    `judge`: "numbers", or the name of a special comparison in check.py.
+    """
+
+    name: str
+    title: str
+    threshold: str
+    mapped: bool = False
+    zeros: bool = False
+    judge: str = "numbers"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One line of the result table. `main`: the part whose records and log acceptance names."""
+
+    name: str
+    step: int
+    title: str
+    main: str
+    parts: tuple[Part, ...]
+
+
+NODES = (
+    Node("forward", 1, "model structure", "forward", (
+        Part("forward", "outputs for the fake batch", "forward"),
+        Part("forward_real", "outputs for the reference's own batch", "forward"),
+    )),
+    Node("metric", 2, "data and metric", "metric", (
+        Part("data_train", "training samples", "data", zeros=True),
+        Part("data_val", "validation samples", "data", zeros=True),
+        Part("metric_same", "metric of the same predictions", "metric", zeros=True),
+        Part("metric", "metric from data to number", "metric", zeros=True),
+    )),
+    Node("loss", 3, "loss", "loss", (
+        Part("loss", "loss of the fake batch", "loss"),
+        Part("loss_same", "loss and gradient of the same outputs", "loss"),
+    )),
+    Node("backward", 4, "optimizer, schedule and backward", "bp_align", (
+        Part("lr", "learning rate over the whole training", "lr", zeros=True, judge="lr"),
+        Part("gradients", "gradients of the first step", "gradients", mapped=True, zeros=True, judge="group"),
+        Part("updates", "what the optimizer changed, eval mode", "updates", mapped=True, zeros=True, judge="group"),
+        Part("optimizer", "what the optimizer makes of given gradients", "updates", mapped=True, zeros=True, judge="group"),
+        Part("bp_align", "losses of training steps, eval mode", "backward"),
+        Part("bp_train", "losses of training steps, train mode", "train_mode"),
+        Part("buffers", "running statistics after train mode", "buffers", mapped=True, zeros=True, judge="buffers"),
+    )),
+    Node("training", 5, "training", "train_align", (
+        Part("init", "initialisation statistics", "init", zeros=True, judge="init"),
+        Part("order", "order of the training data and LR curve", "lr", zeros=True),
+        Part("first_loss", "loss of the first iteration", "train_mode"),
+        Part("train_align", "final metric", "training", zeros=True, judge="training"),
+    )),
+)  # fmt: skip
+OPTIONAL_PARTS = ("forward_real",)
+
+
+def node_of(step: int) -> Node:
+    """The node of step 1 to 5."""
+    return next(node for node in NODES if node.step == step)

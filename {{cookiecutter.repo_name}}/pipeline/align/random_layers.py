@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""Randomness under control: dropout switched off on both sides, and weights that hide nothing."""
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+#: Functions of torch.nn.functional and paddle.nn.functional that draw random numbers, with their probability argument.
+RANDOM_FUNCTIONS = {
+    "dropout": "p", "dropout1d": "p", "dropout2d": "p", "dropout3d": "p", "alpha_dropout": "p",
+    "feature_alpha_dropout": "p", "scaled_dot_product_attention": "dropout_p",
+}  # fmt: skip
+
+
+class RandomSwitch:
+    """Wraps the random functions of one `functional` namespace, so that they can be called with probability 0.
+
+    The networks' own Dropout layers call the same functions, so layers and functional code are both covered. Install it
+    before the port is imported: a name imported from the namespace earlier would escape.
+    """
+
+    def __init__(self, functional: Any):
+        self._off = False
+        self.silenced: set[str] = set()
+        for name, argument in RANDOM_FUNCTIONS.items():
+            if hasattr(functional, name):
+                setattr(functional, name, self._wrap(getattr(functional, name), argument))
+
+    def _wrap(self, function: Callable, argument: str) -> Callable:
+        try:
+            signature = inspect.signature(function)
+        except ValueError:  # a C function without a signature: torch's scaled_dot_product_attention
+            signature = None
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not self._off:
+                return function(*args, **kwargs)
+            self.silenced.add(function.__name__)
+            if signature is None:
+                return function(*args[:4], **{**kwargs, argument: 0.0}, **dict(zip(("is_causal",), args[5:6])))
+            bound = signature.bind(*args, **kwargs)
+            bound.arguments[argument] = 0.0
+            return function(*bound.args, **bound.kwargs)
+
+        return call
+
+    @contextlib.contextmanager
+    def off(self) -> Iterator[None]:
+        """Every random function runs with probability 0 inside."""
+        self._off = True
+        try:
+            yield
+        finally:
+            self._off = False
+
+
+def moved(random: np.random.Generator, values: np.ndarray, positive: bool = False) -> np.ndarray:
+    """`values` (constant after initialisation) moved by about 20 %, or 0.1 where they are zero; same dtype and shape."""
+    if positive:
+        return (values * random.uniform(0.5, 1.5, values.shape)).astype(values.dtype)
+    step = np.where(values == 0, 0.1, 0.2 * np.abs(values))
+    return (values + step * random.standard_normal(values.shape)).astype(values.dtype)

@@ -1,0 +1,4 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""The five steps as one side runs them. Each module has run(context) and records the parts of its node."""

@@ -1,0 +1,147 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""Step 4, optimizer, schedule and backward: training steps from the same weights on the same batch."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pipeline.align.context import Context
+
+#: Steps of the optimizer alone; the last one has a zero gradient and shows weight decay and momentum by themselves.
+GIVEN_STEPS = 4
+
+
+def run(context: Context) -> None:
+    """Record `lr`, `gradients`, `updates`, `optimizer`, `bp_align`, `bp_train` and `buffers`."""
+    peak = _record_lr(context)
+    _record_given(context, peak)
+    _record_eval_steps(context, peak)
+    _record_train_steps(context, peak)
+
+
+def steps_per_epoch(context: Context) -> int:
+    """Batches of one epoch, the smaller last one included."""
+    return math.ceil(len(context.contract.build_dataset(context.cfg, "train")) / context.cfg.data.batch_size)
+
+
+def _record_lr(context: Context) -> int:
+    """The LR of every iteration of the training. Returns the iteration of the highest one."""
+    steps = steps_per_epoch(context)
+    optimizer, schedule = context.contract.build_optimizer(context.cfg, context.model(), steps)
+    rates = []
+    for _ in range(steps * context.cfg.train.epochs):
+        rates.append(context.backend.learning_rate(optimizer))
+        if schedule is None:
+            break
+        context.backend.advance(schedule)
+    rates = np.array(rates, np.float64)
+    context.record("lr", {"lr": rates}, weights=False, has_schedule=schedule is not None)
+    return int(rates.argmax())
+
+
+def _start(context: Context, peak: int, training: bool) -> tuple[Any, Any, Any]:
+    """Model, optimizer and schedule, at the highest LR: during warmup the steps would be too small to show a fault."""
+    model = context.model(training)
+    optimizer, schedule = context.contract.build_optimizer(context.cfg, model, steps_per_epoch(context))
+    for _ in range(peak if schedule is not None else 0):
+        context.backend.advance(schedule)
+    return model, optimizer, schedule
+
+
+def _update(context: Context, optimizer: Any, schedule: Any) -> None:
+    optimizer.step()
+    if schedule is not None:
+        schedule.step()
+    context.backend.zero_grad(optimizer)
+
+
+def _changes(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: after[name] - before[name] for name in before if before[name].dtype.kind == "f"}
+
+
+def _record_given(context: Context, peak: int) -> None:
+    """Updates for gradients that do not come from the model: what differs here is the optimizer's alone.
+
+    The loss sum(parameter * g) has the gradient g. g is drawn per parameter in the reference's layout and converted.
+    """
+    model, optimizer, schedule = _start(context, peak, training=False)
+    before = context.backend.state(model)
+    for step in range(GIVEN_STEPS):
+        if step < GIVEN_STEPS - 1:
+            given = context.given_gradients(model, step)
+            context.backend.set_gradients(model, given)
+        else:
+            context.backend.set_gradients(model, {name: np.zeros_like(value) for name, value in given.items()})
+        _update(context, optimizer, schedule)
+    context.record("optimizer", _changes(before, context.backend.state(model)))
+
+
+def _record_eval_steps(context: Context, peak: int) -> None:
+    model, optimizer, schedule = _start(context, peak, training=False)
+    tensors = context.tensors(context.fake_batch())
+    loss_function = context.contract.build_loss(context.cfg)
+    before, losses = context.backend.state(model), {}
+    for step in range(context.cfg.align.train_steps):
+        loss = loss_function(context.contract.forward(model, tensors), tensors[-1])
+        losses[f"loss_{step}"] = context.backend.numpy(loss)
+        loss.backward()
+        if step == 0:
+            gradients = context.backend.gradients(model)
+        _update(context, optimizer, schedule)
+    left_on = context.backend.training_modules(model)
+    none = sorted(name for name, value in gradients.items() if value is None)
+    context.record("gradients", {n: v for n, v in gradients.items() if v is not None}, no_gradient=none)
+    context.record("updates", _changes(before, context.backend.state(model)))
+    context.record("bp_align", losses, eval_mode={"training_modules": left_on})
+
+
+def _record_train_steps(context: Context, peak: int) -> None:
+    """The same in train mode with dropout at 0, where batch statistics and their running means take part."""
+    model, optimizer, schedule = _start(context, peak, training=True)
+    tensors = context.tensors(context.fake_batch())
+    loss_function = context.contract.build_loss(context.cfg)
+    before, losses = context.backend.state(model), {}
+    norms = NormWatch(context, model)
+    with context.backend.without_randomness(model):
+        for step in range(context.cfg.align.train_steps):
+            loss = loss_function(context.contract.forward(model, tensors), tensors[-1])
+            losses[f"loss_{step}"] = context.backend.numpy(loss)
+            loss.backward()
+            _update(context, optimizer, schedule)
+    after = context.backend.state(model)
+    buffers = context.backend.buffer_names(model)
+    silenced = sorted(context.backend.random.silenced)
+    context.record("bp_train", losses, silenced=silenced)
+    context.record("buffers", {name: after[name] for name in after if name in buffers}, known_context=norms.context(before))
+
+
+class NormWatch:
+    """How many values per channel each batch normalisation saw at every step, for the rule on running variances."""
+
+    def __init__(self, context: Context, model: Any):
+        self._norms = list(context.backend.batch_norms(model))
+        self._seen: dict[str, list[int]] = {path: [] for path, _, _ in self._norms}
+        self._variance = context.backend.running_variance
+        for path, layer, _ in self._norms:
+            context.backend.on_input(layer, lambda value, path=path: self._seen[path].append(_values_per_channel(value.shape)))
+
+    def context(self, before: dict[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+        """{state name of the running variance: {"kind", "momentum", "n", "initial"}}."""
+        described = {}
+        for path, _, momentum in self._norms:
+            name = f"{path}.{self._variance}" if path else self._variance
+            described[name] = {
+                "kind": "running_variance",
+                "momentum": momentum,
+                "n": self._seen[path],
+                "initial": before[name].astype(float).tolist(),
+            }
+        return described
+
+
+def _values_per_channel(shape: Any) -> int:
+    return int(np.prod(list(shape)) // shape[1]) if len(shape) > 1 else int(shape[0])

@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""One side's process. It imports one framework once and then runs the jobs that the parent asks for, one line each.
+
+Protocol: the parent writes a job's name per line to stdin; for each the worker answers one line of JSON on the original
+stdout: {"job", "status": "done" | "failed", "kind", "message", "seconds"}. Whatever the port prints goes to stderr.
+"""
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.align import provenance
+from pipeline.align.context import Context
+from pipeline.align.contract import describe_error
+from pipeline.align.errors import PortError, UserError
+from pipeline.align.fake_data import ensure_batch
+from pipeline.align.paths import ROOT, Paths
+from pipeline.align.settings import Settings, load_settings
+
+JOBS = {
+    "weights": "weights.make", "convert": "weights.convert", "batch": "real_batch.save",
+    "step1": "step1.run", "step2": "step2.run", "step3": "step3.run", "step4": "step4.run", "step5": "step5.run",
+}  # fmt: skip
+
+#: The job that gives each side its weights.
+FIRST_JOB = {"torch": "weights", "paddle": "convert"}
+
+
+def run_job(context: Context, job: str) -> None:
+    """Run one job on this side."""
+    module, function = JOBS[job].split(".")
+    context.started = time.perf_counter()
+    context.backend.guards.clear()
+    getattr(importlib.import_module(f"pipeline.align.steps.{module}"), function)(context)
+
+
+def open_context(side: str, paths: Paths, cfg: Settings) -> Context:
+    """Import the framework and the contract of one side. Raises UserError or PortError."""
+    try:
+        backend = importlib.import_module(f"pipeline.align.backend_{side}").Backend()
+    except ImportError as error:
+        raise UserError(f"{sys.executable} cannot import {side} ({error}); run make setup, or name the interpreter of that "
+                        f"side in {side.upper()}_PYTHON") from error  # fmt: skip
+    made = provenance.make(paths, cfg, backend, "environment", {})
+    provenance.write_json(paths.environment(side), {key: made[key] for key in made if key not in ("settings_values", "code")})
+    return Context(paths, cfg, backend, side)
+
+
+def attempt(paths: Paths, side: str, job: str, work: Any, debug: bool) -> dict[str, Any]:
+    """Call `work()`; what it raises becomes an answer, and is kept in a file for the verdict."""
+    started = time.perf_counter()
+    answer: dict[str, Any] = {"job": job, "status": "done"}
+    paths.failure(side, job).unlink(missing_ok=True)
+    try:
+        work()
+    except (KeyboardInterrupt, SystemExit) as error:
+        answer.update(status="failed", kind="stopped", message=f"stopped by {type(error).__name__}")
+    except UserError as error:
+        answer.update(status="failed", kind="user", message=str(error))
+    except PortError as error:
+        answer.update(status="failed", kind="port", message=str(error))
+    except Exception as error:  # the port's or the reference's own fault, or a defect of the framework
+        answer.update(status="failed", kind="port", message=describe_error(error, paths))
+        if debug:
+            traceback.print_exc()
+    answer["seconds"] = round(time.perf_counter() - started, 3)
+    if answer["status"] == "failed":
+        provenance.write_json(paths.failure(side, job), answer)
+    return answer
+
+
+def serve(side: str, overrides: Sequence[str], debug: bool) -> None:
+    """Answer jobs until stdin ends."""
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    paths = Paths(ROOT)
+    opened: list[Context] = []
+
+    def start() -> None:
+        opened.append(open_context(side, paths, load_settings(paths.settings, overrides)))
+
+    _answer(channel, attempt(paths, side, "start", start, debug))
+    for line in sys.stdin:
+        job = line.strip()
+        _answer(channel, attempt(paths, side, job, lambda: run_job(opened[0], job), debug))
+
+
+def _answer(channel: Any, answer: dict[str, Any]) -> None:
+    sys.stderr.flush()
+    channel.write(json.dumps(answer) + "\n")
+    channel.flush()
+
+
+def run_script(side: str, step: int) -> None:
+    """What the scripts in pipeline/Step<n>/ call: run one step of one side in this process, then exit."""
+    parser = argparse.ArgumentParser(description=f"Record step {step} of the {side} side; judge it with: python -m pipeline check {step}")
+    parser.add_argument("-o", dest="override", action="append", default=[], metavar="KEY.SUB=VALUE", help="change a setting of port.yaml")
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    args = parser.parse_args()
+    paths = Paths(ROOT)
+    opened: list[Context] = []
+
+    def start() -> None:
+        cfg = load_settings(paths.settings, args.override)
+        ensure_batch(cfg, paths.fake_batch)
+        opened.append(open_context(side, paths, cfg))
+
+    for job in ("start", FIRST_JOB[side], f"step{step}"):
+        work = start if job == "start" else lambda job=job: run_job(opened[0], job)
+        answer = attempt(paths, side, job, work, args.debug)
+        if answer["status"] == "failed":
+            print(f"error: {side} side, {job}: {answer['message']}", file=sys.stderr)
+            sys.exit(2)
+    print(f"step {step} of the {side} side recorded; judge it with: python -m pipeline check {step}")
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], sys.argv[3:], debug=sys.argv[2] == "debug")
