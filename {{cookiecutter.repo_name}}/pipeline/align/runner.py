@@ -144,12 +144,12 @@ def run(
 
 
 def _crash(paths: Paths, worker: Worker) -> dict[str, Any]:
-    code = worker.process.wait()
+    code, name = worker.process.wait(), worker.busy.split("\t")[0]
     how = f"by signal {-code}" if code < 0 else f"with exit status {code}"
     last = next((line for line in reversed(worker.tail) if line.strip()), "no output")
     failure = {"side": worker.side, "job": worker.busy, "status": "failed", "kind": "crash",
-               "message": f"the {worker.side} process was ended {how} during {worker.busy}; its last line: {last[:200]}"}  # fmt: skip
-    write_json(paths.failure(worker.side, worker.busy), failure)
+               "message": f"the {worker.side} process was ended {how} during {name}; its last line: {last[:200]}"}  # fmt: skip
+    write_json(paths.failure(worker.side, name), failure)
     return failure
 
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One side's process. It imports one framework once and then runs the jobs that the parent asks for, one line each.
 
-Protocol: the parent writes a job's name per line to stdin; for each the worker answers one line of JSON on the original
+Protocol: the parent writes a job per line to stdin (its name, then arguments after tabs); for each the worker answers one line of JSON on the original
 stdout: {"job", "status": "done" | "failed", "kind", "message", "seconds"}. Whatever the port prints goes to stderr.
 """
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pipeline.align.settings import Settings, load_settings
 
 JOBS = {
     "weights": "weights.make", "convert": "weights.convert", "batch": "real_batch.save",
+    "capture": "capture.run", "checkpoint": "checkpoint.convert",
     "step1": "step1.run", "step2": "step2.run", "step3": "step3.run", "step4": "step4.run", "step5": "step5.run",
 }  # fmt: skip
 
@@ -36,11 +37,12 @@ FIRST_JOB = {"torch": "weights", "paddle": "convert"}
 
 
 def run_job(context: Context, job: str) -> None:
-    """Run one job on this side."""
-    module, function = JOBS[job].split(".")
+    """Run one job on this side: its name, and its arguments after tabs."""
+    name, *arguments = job.split("\t")
+    module, function = JOBS[name].split(".")
     context.started = time.perf_counter()
     context.backend.guards.clear()
-    getattr(importlib.import_module(f"pipeline.align.steps.{module}"), function)(context)
+    getattr(importlib.import_module(f"pipeline.align.steps.{module}"), function)(context, *arguments)
 
 
 def open_context(side: str, paths: Paths, cfg: Settings) -> Context:
@@ -57,9 +59,9 @@ def open_context(side: str, paths: Paths, cfg: Settings) -> Context:
 
 def attempt(paths: Paths, side: str, job: str, work: Any, debug: bool) -> dict[str, Any]:
     """Call `work()`; what it raises becomes an answer, and is kept in a file for the verdict."""
-    started = time.perf_counter()
+    started, name = time.perf_counter(), job.split("\t")[0]
     answer: dict[str, Any] = {"job": job, "status": "done"}
-    paths.failure(side, job).unlink(missing_ok=True)
+    paths.failure(side, name).unlink(missing_ok=True)
     try:
         work()
     except (KeyboardInterrupt, SystemExit) as error:
@@ -74,7 +76,7 @@ def attempt(paths: Paths, side: str, job: str, work: Any, debug: bool) -> dict[s
             traceback.print_exc()
     answer["seconds"] = round(time.perf_counter() - started, 3)
     if answer["status"] == "failed":
-        provenance.write_json(paths.failure(side, job), answer)
+        provenance.write_json(paths.failure(side, name), answer)
     return answer
 
 
@@ -91,7 +93,7 @@ def serve(side: str, overrides: Sequence[str], debug: bool) -> None:
 
     _answer(channel, attempt(paths, side, "start", start, debug))
     for line in sys.stdin:
-        job = line.strip()
+        job = line.rstrip("\n")
         _answer(channel, attempt(paths, side, job, lambda: run_job(opened[0], job), debug))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import time
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from pipeline.align import provenance
 from pipeline.align.context import Context
 from pipeline.align.errors import PortError
 
-#: Fresh networks that are drawn until a parameter has this many values, and at most this many networks.
-WANTED_VALUES, MOST_NETWORKS = 2000, 20
+#: Fresh networks are drawn until every parameter has this many values, at most so many networks, and at most so many seconds.
+WANTED_VALUES, MOST_NETWORKS, MOST_SECONDS = 8000, 100, 3.0
 #: Values kept of each parameter.
 KEPT_VALUES = 20000
 
@@ -29,6 +30,7 @@ def run(context: Context) -> None:
 def _record_init(context: Context) -> None:
     """Values of every parameter of freshly initialised networks, enough of them to tell two distributions apart."""
     values: dict[str, list[np.ndarray]] = {}
+    started = time.perf_counter()
     for network in range(MOST_NETWORKS):
         context.backend.seed(context.cfg.align.seed + network)
         model = context.contract.build_model(context.cfg)
@@ -36,9 +38,10 @@ def _record_init(context: Context) -> None:
         for name, array in state.items():
             if array.dtype.kind == "f" and array.size:
                 values.setdefault(name, []).append(array.reshape(-1)[:KEPT_VALUES])
-        if all(sum(map(len, arrays)) >= WANTED_VALUES for arrays in values.values()):
+        if time.perf_counter() - started > MOST_SECONDS or all(sum(map(len, arrays)) >= WANTED_VALUES for arrays in values.values()):
             break
-    arrays = {name: np.sort(np.concatenate(parts))[:: max(1, sum(map(len, parts)) // KEPT_VALUES)] for name, parts in values.items()}
+    arrays = {name: np.sort(np.concatenate(parts)) for name, parts in values.items()}
+    arrays = {name: value[:: max(1, len(value) // KEPT_VALUES)] for name, value in arrays.items()}
     context.record("init", arrays, weights=False)
 
 
