@@ -282,7 +282,7 @@ def test_numbers_are_those_of_the_inputs(tmp_path):
         sample_verdicts()["nodes"][3]["parts"][1]["known"][0]["title"],
         "torch = paddle * n / (n - 1)",
     ]
-    assert known[4:] == ["n 2048, ratio 1", "buffers"]
+    assert known[4:] == ["n 2048, ratio 1.000489", "buffers"]
     assert ["numpy", "2.4.1", "2.3.0", "differs between the sides"] in page.rows["environment"]
     assert ["python", "3.11.7", "3.11.7", ""] in page.rows["environment"]
     assert ["framework_version", "2.13.0", "3.3.1", ""] in page.rows["environment"]
@@ -431,7 +431,6 @@ def test_markdown_tables_are_well_formed_and_aligned(tmp_path, language):
     assert cells(tables[0][0]) == [t["node"], t["verdict"], t["worst"], t["threshold"], t["seconds"]]
     assert cells(tables[0][2]) == ["forward", t["green"], "2.384e-07", "1e-06", "0.412 / 0.633"]
     assert cells(tables[0][7]) == ["tipc", t["missing"], "–", "–", "– / –"]
-    assert report.summary(tmp_path, language).rstrip() in text
 
 
 def test_plotted_points_are_the_history():

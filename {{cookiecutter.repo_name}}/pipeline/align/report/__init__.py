@@ -32,11 +32,6 @@ def build(root: Path, language: str) -> tuple[Path, Path]:
     return html_path, markdown_path
 
 
-def summary(root: Path, language: str) -> str:
-    """The verdict table and the reasons below it, as Markdown for the terminal."""
-    return markdown.summary(inputs.load(root), texts_for(language))
-
-
 def _write(path: Path, text: str) -> None:
     """Replace `path` in one move, so that a reader never sees half a page."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")

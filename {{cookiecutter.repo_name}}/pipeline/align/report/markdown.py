@@ -44,13 +44,13 @@ def table(headings: list[str], rows: list[list[Any]], right: Iterable[int] = ())
     return "\n".join("| " + " | ".join(cell(line[i], i) for i in columns) + " |" for line in lines)
 
 
-def summary(found: Inputs, t: Texts) -> str:
+def _summary(found: Inputs, t: Texts) -> str:
     """The verdict table and the reason of every node that is not green."""
     rows = [facts.verdict_row(node, t) for node in found.nodes]
     told = [node for node in found.nodes if node["state"] != "green" and node.get("reason")]
     reasons = "\n".join(f"- {escape(node.get('node'))}: {escape(node['reason'])}" for node in told)
     verdicts = table([t[name] for name in facts.VERDICT_COLUMNS], rows, right=(2, 3, 4))
-    return "\n\n".join(filter(None, [verdicts, reasons])) + "\n"
+    return "\n\n".join(filter(None, [verdicts, reasons]))
 
 
 def document(found: Inputs, t: Texts) -> str:
@@ -60,7 +60,7 @@ def document(found: Inputs, t: Texts) -> str:
         " · ".join(escape(text) for text in (found.title, found.model, found.made) if text),
         "\n".join(f"- {escape(facts.problem_text(found, file, t))}" for file in found.problems),
         f"## {t['verdicts']}",
-        summary(found, t).rstrip(),
+        _summary(found, t),
         *_differences(found, t),
         *_conversion(found, t),
         *_curves(found, t),
@@ -74,7 +74,7 @@ def _differences(found: Inputs, t: Texts) -> list[str]:
     pairs = [(node, part) for node in found.nodes for part in node["parts"]]
     if not pairs:
         return []
-    headings = [t[name] for name in ("node", "part", "verdict", "keys", "worst", "reason")]
+    headings = [t[name] for name in ("node", "part", "verdict", "keys", "max", "reason")]
     rows = [
         [node.get("node"), part.get("name"), facts.agreement(part, t), len(part["keys"])]
         + [show.worst(part["keys"]), part.get("reason") or ""]

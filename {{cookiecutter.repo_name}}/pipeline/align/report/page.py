@@ -176,9 +176,9 @@ def _conversion(found: Inputs, t: Texts) -> list[Markup]:
     columns = [(t["torch_name"], "name"), (t["torch_shape"], ""), (t["op"], ""), (t["paddle_name"], "name")]
     columns += [(t["paddle_shape"], ""), (t["rule"], ""), (t["kind"], "")]
     rows = [
-        [show.words(row.get("torch")), show.shape(row.get("torch_shape")), row.get("op")]
+        [show.words(row.get("torch")), show.shape(row.get("torch_shape")), show.words(row.get("op"))]
         + [show.words(row.get("paddle")), show.shape(row.get("paddle_shape"))]
-        + [row.get("rule"), row.get("kind")]
+        + [show.words(row.get("rule")), row.get("kind")]
         for row in found.conversion["rows"]
     ]
     count = tag("p", facts.conversion_count(found.conversion, t))

@@ -41,12 +41,12 @@ def shape(value: Any) -> str:
 
 
 def words(value: Any) -> str:
-    """Lists and dicts as "a, b" and "key value, key value"; empty entries are left out."""
+    """Lists and dicts as "a, b" and "key value, key value" without empty entries; a float with seven digits."""
     if isinstance(value, list):
         return ", ".join(words(item) for item in value)
     if isinstance(value, dict):
         return ", ".join(f"{plain(k)} {words(v)}" for k, v in value.items() if v is not None)
-    return number(value)
+    return f"{value:.7g}" if isinstance(value, float) else plain(value)
 
 
 def structure(value: Any) -> str:
