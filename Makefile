@@ -25,7 +25,7 @@ test: .venv/test-installed ## Every test of the template and of what it generate
 	PYTHONDONTWRITEBYTECODE=1 $(VENV_PYTHON) -m pytest
 
 lint: .venv/test-installed ## Style of all Python
-	$(VENV_PYTHON) -m ruff check .
+	$(VENV_PYTHON) -m ruff check --no-cache .
 
 clean: ## Remove build/ (the demo), not .venv
 	rm -rf build

@@ -1,0 +1,200 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""Generating a repository: that it works in every way people do it, and that what comes out is whole."""
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tomllib
+import yaml
+
+import baking
+from conftest import REPO, TEMPLATE
+
+BINARYORNOT = ("0.4.4", "0.6.0")
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory) -> Path:
+    return baking.copy_template(tmp_path_factory.mktemp("template"))
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="session", params=["zh", "en"])
+def generated(request, template, home, tmp_path_factory) -> Path:
+    """A repository with the default answers and each language, in a folder with a space and Chinese characters."""
+    output = tmp_path_factory.mktemp("输出 folder")
+    done = baking.run(template, output, home, "repo_name=port", f"docs_language={request.param}")
+    assert done.returncode == 0, done.stderr
+    return output / "port"
+
+
+def language(generated: Path) -> str:
+    return yaml.safe_load((generated / "port.yaml").read_text(encoding="utf-8"))["language"]
+
+
+def test_defaults_alone_are_enough(template, home, tmp_path):
+    done = baking.run(template, tmp_path, home)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [path.name for path in tmp_path.iterdir()] == [baking.questions()["repo_name"]]
+    assert (tmp_path / baking.questions()["repo_name"] / "README_en.md").is_file()
+
+
+def test_prompts_in_an_ascii_terminal(template, home, tmp_path):
+    visible = [key for key in baking.questions() if not key.startswith("_")]
+    assert len(visible) <= 9
+    done = baking.run(template, tmp_path, home, stdin="\n" * len(visible), LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert done.returncode == 0, done.stderr
+    for number, key in enumerate(visible, 1):
+        prompt = baking.questions()["__prompts__"][key]
+        text = prompt["__prompt__"] if isinstance(prompt, dict) else prompt
+        assert f"[{number}/{len(visible)}] {text}"[:60] in " ".join(done.stdout.split())
+        assert text.isascii() and "[" not in text
+
+
+def test_every_file_is_generated_and_no_other(generated, template):
+    assert set(baking.files(generated)) == set(baking.generated_names(template, language(generated)))
+
+
+def test_languages_differ_only_in_the_documents(template, home, tmp_path):
+    trees = {}
+    for code in ("zh", "en"):
+        assert baking.run(template, tmp_path / code, home, f"docs_language={code}", "repo_name=port").returncode == 0
+        trees[code] = baking.snapshot(tmp_path / code / "port")
+    different = {name for name in trees["zh"].keys() | trees["en"].keys() if trees["zh"].get(name) != trees["en"].get(name)}
+    assert {name for name in different if not re.search(r"(^|/)README(_en|_zh)?\.md$", name)} == {"port.yaml"}
+    chinese = re.compile("[\u4e00-\u9fff]{10}")
+    for code, other in (("zh", "en"), ("en", "zh")):
+        readme, twin = (trees[code][name].decode() for name in ("README.md", f"README_{other}.md"))
+        assert bool(chinese.search(readme)) == (code == "zh")
+        assert bool(chinese.search(twin)) == (other == "zh")
+
+
+def test_verbatim_files_are_verbatim_and_rendered_files_are_rendered(generated, template):
+    source, rendered = template / TEMPLATE.name, set()
+    for name, origin in baking.generated_names(template, language(generated)).items():
+        made, original = (generated / name).read_bytes(), (source / origin).read_bytes()
+        if baking.is_verbatim(origin):
+            assert made == original, name
+            assert b"{{ cookiecutter" not in original and b"{%- if cookiecutter" not in original, f"{name} is never rendered"
+            continue
+        assert b"\0" not in made, f"{name} is binary: add its ending to _copy_without_render and .gitattributes"
+        assert not baking.SYNTAX.search(made.decode("utf-8")), name
+        if made != original:
+            rendered.add(origin)
+    assert "port.yaml" in rendered
+    for name in rendered:  # binaryornot 0.6.0 looks at 512 bytes and may take Chinese text for binary data
+        assert (source / name).read_bytes()[:520].isascii(), f"{name}: the first 520 bytes must be ASCII"
+
+
+@pytest.mark.parametrize("version", BINARYORNOT)
+@pytest.mark.parametrize("code", ["zh", "en"])
+def test_both_versions_of_binaryornot(version, code, template, home, tmp_path):
+    expected = baking.run(template, tmp_path / "a", home, f"docs_language={code}", "repo_name=port")
+    found = subprocess.run(
+        [sys.executable, "-c", "import importlib.metadata as m, binaryornot; print(m.version('binaryornot'), binaryornot.__file__)"],
+        env={"PYTHONPATH": str(binaryornot(version))}, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert found.startswith(version) and str(binaryornot(version)) in found
+    done = baking.run(template, tmp_path / "b", home, f"docs_language={code}", "repo_name=port", PYTHONPATH=str(binaryornot(version)))
+    assert (expected.returncode, done.returncode) == (0, 0), done.stderr
+    assert baking.snapshot(tmp_path / "a") == baking.snapshot(tmp_path / "b")
+
+
+def binaryornot(version: str) -> Path:
+    """A folder with that version, installed once."""
+    folder = REPO / "build" / "binaryornot" / version
+    if not (folder / "binaryornot").is_dir():
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), f"binaryornot=={version}"]
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    return folder
+
+
+def test_without_hooks(template, home, tmp_path):
+    for folder, option in (("with", "yes"), ("without", "no")):
+        assert baking.run(template, tmp_path / folder, home, "--accept-hooks", option, "repo_name=port").returncode == 0
+    assert baking.snapshot(tmp_path / "with") == baking.snapshot(tmp_path / "without")
+
+
+def test_hooks_are_small_and_know_only_the_standard_library():
+    for hook in (REPO / "hooks").iterdir():
+        tree = ast.parse(hook.read_text(encoding="utf-8"))
+        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(tree))
+        assert imported <= {"json", "sys"}, hook.name
+
+
+def test_generating_again_gives_the_same_and_keeps_the_users_files(template, home, tmp_path):
+    assert baking.run(template, tmp_path, home, "repo_name=port").returncode == 0
+    first = baking.snapshot(tmp_path)
+    own = [tmp_path / "port" / name for name in ("mine.txt", "paddle/mine.py", "paddle/models/mine.py", "log_reprod/mine.npy")]
+    for path in own:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    refused = baking.run(template, tmp_path, home, "repo_name=port")
+    assert refused.returncode == 1 and "already exists" in refused.stdout
+    assert baking.run(template, tmp_path, home, "repo_name=port", "--overwrite-if-exists").returncode == 0
+    assert all(path.read_text() == "mine" for path in own)
+    for path in own:
+        path.unlink()
+    assert {name: data for name, data in baking.snapshot(tmp_path).items() if name in first} == first
+
+
+def test_from_a_git_repository(template, home, tmp_path):
+    source = baking.copy_template(tmp_path / "source")
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "core.autocrlf=false", "-c", "init.defaultBranch=main"]
+    (source / ".gitattributes").write_bytes((REPO / ".gitattributes").read_bytes())
+    for command in (["init", "-q"], ["add", "-A", "-f"], ["commit", "-q", "-m", "template"]):
+        subprocess.run(["git", "-C", str(source), *identity, *command], check=True, stdin=subprocess.DEVNULL)
+    done = baking.run(f"file://{source}", tmp_path / "git", home, "repo_name=port")
+    assert done.returncode == 0, done.stderr
+    assert baking.run(template, tmp_path / "folder", home, "repo_name=port").returncode == 0
+    assert baking.snapshot(tmp_path / "git") == baking.snapshot(tmp_path / "folder")
+
+
+def test_replay(template, home, tmp_path):
+    assert baking.run(template, tmp_path / "a", home, "repo_name=../port", "author=Zoë").returncode == 0
+    answers = tmp_path / "answers.json"
+    answers.write_bytes((home / ".cookiecutter_replay" / f"{template.name}.json").read_bytes())
+    done = baking.run(template, tmp_path / "b", home, "--replay-file", str(answers), stdin="")
+    assert done.returncode == 0, done.stderr
+    assert baking.snapshot(tmp_path / "a") == baking.snapshot(tmp_path / "b")
+
+
+def test_modes_and_line_ends(generated, template):
+    for name, origin in baking.generated_names(template, language(generated)).items():
+        source = template / TEMPLATE.name / origin
+        assert (generated / name).stat().st_mode & 0o111 == source.stat().st_mode & 0o111, name
+        data = (generated / name).read_bytes()
+        if b"\0" not in data[:8000]:
+            assert b"\r" not in data, name
+            assert not data or data.endswith(b"\n") or name.endswith(".npy"), name
+
+
+def test_every_file_parses(generated):
+    for name, path in baking.files(generated).items():
+        if path.suffix == ".py":
+            ast.parse(path.read_text(encoding="utf-8"), name, feature_version=(3, 10))
+        elif path.suffix in (".yaml", ".yml"):
+            assert yaml.safe_load(path.read_text(encoding="utf-8")), name
+        elif path.suffix == ".toml":
+            assert tomllib.loads(path.read_text(encoding="utf-8")), name
+        elif path.suffix == ".json":
+            json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_version_is_one(generated):
+    version = baking.questions()["_template_version"]
+    assert yaml.safe_load((generated / "port.yaml").read_text(encoding="utf-8"))["template"] == version
+    assert re.search(r"^## (\S+)", (REPO / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)[1] == version
