@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pipeline.align.atomic import replacing
 from pipeline.align.errors import UserError
 from pipeline.align.settings import Settings
 
@@ -63,11 +63,8 @@ def _draw(random: np.random.Generator, spec: Any, count: int, where: str, known:
 
 def write_batch(path: Path, batch: Mapping[str, np.ndarray]) -> None:
     """Write a batch as .npz (equal arrays give equal bytes), whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with open(temporary, "wb") as file:
+    with replacing(path) as file:
         np.savez(file, **batch)
-    os.replace(temporary, path)
 
 
 def read_batch(path: Path) -> tuple[np.ndarray, ...]:

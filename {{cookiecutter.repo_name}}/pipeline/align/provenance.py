@@ -7,21 +7,28 @@ Content hashes survive `git clone` and copying between machines, time stamps do 
 """
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-import os
 import platform
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.align.atomic import replacing
 from pipeline.align.paths import Paths
 from pipeline.align.settings import Settings, recorded_settings, settings_hash
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 of a file, read in blocks."""
+    """SHA-256 of a file; an unchanged file is read once per process."""
+    stat = path.stat()
+    return _file_hash(path, stat.st_size, stat.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=None)
+def _file_hash(path: Path, size: int, modified: int) -> str:
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
@@ -75,6 +82,10 @@ def stale_reason(paths: Paths, cfg: Settings, provenance: Mapping[str, Any]) -> 
     recorded = recorded_settings(cfg)
     if provenance.get("settings") != settings_hash(recorded):
         return "the settings changed since: " + _settings_difference(provenance.get("settings_values", {}), recorded)
+    for name, path in (("fake batch", paths.fake_batch), ("weights", paths.weight_file("torch", "probe"))):
+        made_from = provenance.get("inputs", {}).get(name.replace(" ", "_"))
+        if made_from and path.is_file() and file_hash(path) != made_from:
+            return f"the {name} changed since it was made"
     code = provenance.get("code") or {}
     if not code:
         return "it does not say which code made it"
@@ -95,7 +106,5 @@ def _settings_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 def write_json(path: Path, content: Any) -> None:
     """Write JSON so that a reader sees the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=True) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    with replacing(path) as file:
+        file.write(json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")

@@ -1,0 +1,286 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""The whole road as a user walks it: generate, align, read the records with the stock library, clone, break the port."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import REPO
+from pipeline.align import records
+
+STAMP = r"\[\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\] root INFO: "
+
+
+def call(repo: Path, *arguments: str, expect: int | None = None) -> subprocess.CompletedProcess:
+    """Run a command with the tests' Python inside a generated repository."""
+    done = subprocess.run([sys.executable, *arguments], cwd=repo, capture_output=True, text=True, timeout=540)
+    if expect is not None:
+        assert done.returncode == expect, f"{arguments}: exit {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done
+
+
+def pipeline(repo: Path, *arguments: str, expect: int | None = None) -> subprocess.CompletedProcess:
+    return call(repo, "-m", "pipeline", *arguments, expect=expect)
+
+
+@pytest.fixture(scope="session")
+def aligned(tmp_path_factory) -> Path:
+    """A generated repository, all five steps aligned, in a folder with a space and Chinese characters in its name."""
+    folder = tmp_path_factory.mktemp("移植 port")
+    subprocess.run(
+        [sys.executable, "-m", "cookiecutter", str(REPO), "--no-input", "--default-config", "--output-dir", str(folder), "repo_name=sample"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    repo = folder / "sample"
+    (repo / "align.out").write_text(pipeline(repo, "align", expect=0).stdout, encoding="utf-8")
+    return repo
+
+
+@pytest.fixture
+def copy(aligned, tmp_path) -> Path:
+    """A copy of the aligned repository to break."""
+    return Path(shutil.copytree(aligned, tmp_path / "copy"))
+
+
+def test_align_prints_a_green_table(aligned):
+    text = (aligned / "align.out").read_text(encoding="utf-8")
+    for node in ("forward", "metric", "loss", "backward", "training"):
+        assert re.search(rf"^{node} +green +\S+ +\S+ +[\d.]+ +[\d.]+$", text, re.MULTILINE), f"{node} is not green:\n{text}"
+
+
+def test_log_reprod_holds_exactly_what_acceptance_names(aligned):
+    wanted = {f"{part}_{side}.npy" for part in ("forward", "metric", "loss", "bp_align", "train_align") for side in ("torch", "paddle")}
+    wanted |= {f"{part}_diff.log" for part in ("forward", "metric", "loss", "bp_align", "train_align")}
+    wanted |= {"train_align_benchmark.npy"}
+    assert {path.name for path in (aligned / "log_reprod").iterdir() if path.name != ".gitkeep"} == wanted
+
+
+STOCK = """
+import sys
+from reprod_log import ReprodDiffHelper
+for part, threshold in (("forward", 1e-6), ("metric", 1e-6), ("loss", 1e-6), ("bp_align", 1e-6), ("train_align", 0.0015)):
+    helper = ReprodDiffHelper()
+    a, b = (helper.load_info(f"log_reprod/{part}_{side}.npy") for side in ("torch", "paddle"))
+    helper.compare_info(a, b)
+    helper.report(path=f"{sys.argv[1]}/{part}.log", diff_threshold=threshold)
+    print(part, sorted(a), sorted(b))
+"""
+
+
+def test_stock_reprod_log_reads_the_records_and_agrees_with_the_logs(aligned, tmp_path):
+    out = call(aligned, "-c", STOCK, str(tmp_path), expect=0).stdout
+    assert "forward ['logits'] ['logits']" in out
+    assert "metric ['accuracy'] ['accuracy']" in out
+    assert "loss ['loss'] ['loss']" in out
+    assert "bp_align ['loss_0', 'loss_1', 'loss_2', 'loss_3', 'loss_4']" in out
+    for part in ("forward", "metric", "loss", "bp_align"):
+        stock, ours = (re.sub(r"^\[.*?\] ", "", path.read_text(), flags=re.MULTILINE) for path in
+                       (tmp_path / f"{part}.log", aligned / "log_reprod" / f"{part}_diff.log"))  # fmt: skip
+        assert ours == stock
+        assert ours.rstrip().endswith("diff check passed")
+
+
+def test_accuracies_reach_the_goal_and_agree(aligned):
+    torch, paddle = (float(np.load(aligned / "log_reprod" / f"train_align_{side}.npy", allow_pickle=True).tolist()["accuracy"][0])
+                     for side in ("torch", "paddle"))  # fmt: skip
+    assert torch >= 0.97 and paddle >= 0.97
+    assert abs(torch - paddle) <= 0.0015
+
+
+def test_the_learning_curve_was_recorded_every_epoch(aligned):
+    for side in ("torch", "paddle"):
+        history = json.loads((aligned / "pipeline" / "work" / f"train_{side}.json").read_text())
+        assert len(history["accuracy"]) == len(history["epoch"]) == len(history["order_sha256"]) > 1
+        assert len(history["loss"]) == len(history["lr"]) == len(history["iter"])
+
+
+def test_report_opens_offline(aligned):
+    page = (aligned / "pipeline" / "work" / "report.html").read_text(encoding="utf-8")
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//(?!arxiv|github)""", page)
+    assert "accuracy" in page and "conv1.weight" in page
+
+
+def test_status_is_green_until_the_code_changes(copy):
+    assert re.search(r"^training +green", pipeline(copy, "status").stdout, re.MULTILINE)
+    port = copy / "paddle" / "port.py"
+    port.write_text(port.read_text() + "\n# changed\n")
+    assert re.search(r"^forward +stale", pipeline(copy, "status").stdout, re.MULTILINE)
+
+
+def test_status_imports_no_framework(aligned):
+    code = "import sys; from pipeline.align.cli import main; main(['status']); print(sorted({'torch', 'paddle', 'matplotlib'} & set(sys.modules)))"
+    assert call(aligned, "-c", code, expect=0).stdout.strip().endswith("[]")
+
+
+def test_a_clone_on_another_machine_aligns(aligned, tmp_path):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    source = Path(shutil.copytree(aligned, tmp_path / "source"))
+    for command in (["init", "-q", "."], ["add", "-A"], ["commit", "-qm", "Import"]):
+        subprocess.run([*git, *command], cwd=source, check=True, capture_output=True)
+    tracked = subprocess.run([*git, "ls-files"], cwd=source, check=True, capture_output=True, text=True).stdout.split("\n")
+    assert not [name for name in tracked if name.startswith(("pipeline/work/", "output/", "pipeline/weights/")) and ".gitkeep" not in name]
+    subprocess.run([*git, "clone", "-q", str(source), str(tmp_path / "elsewhere")], check=True, capture_output=True)
+    pipeline(tmp_path / "elsewhere", "align", "1", "2", "3", "4", expect=0)
+
+
+def test_steps_run_one_script_at_a_time(copy):
+    for path in (copy / "log_reprod").glob("*"):
+        path.unlink()
+    shutil.rmtree(copy / "pipeline" / "work")
+    call(copy, "pipeline/Step1/torch_forward.py", expect=0)
+    call(copy, "pipeline/Step1/paddle_forward.py", expect=0)
+    pipeline(copy, "check", "1", expect=0)
+    assert pipeline(copy, "check", "2", expect=1).stdout.count("missing")
+
+
+def rewrite(repo: Path, name: str, change) -> None:
+    """Replace the arrays of a record and keep its provenance."""
+    path = repo / "log_reprod" / name
+    record = records.read_record(path)
+    arrays = {key: np.array(value) for key, value in record.arrays.items()}
+    provenance = dict(record.provenance)
+    arrays = change(arrays, provenance)
+    del record
+    records.write_record(path, arrays, provenance)
+
+
+def with_nan(arrays, provenance):
+    arrays["logits"][0, 0] = np.nan
+    return arrays
+
+
+def left_in_train_mode(arrays, provenance):
+    provenance["eval_mode"] = {"training_modules": ["bn"], "random_outputs": []}
+    return arrays
+
+
+WRONG_RECORDS = {
+    "nan": (with_nan, "NaN"),
+    "missing key": (lambda arrays, _: {"other": arrays["logits"]}, "logits"),
+    "empty": (lambda arrays, _: {}, "empty"),
+    "transposed": (lambda arrays, _: {"logits": arrays["logits"].T.copy()}, "shape"),
+    "broadcast": (lambda arrays, _: {"logits": arrays["logits"][:1]}, "shape"),
+    "other dtype": (lambda arrays, _: {"logits": arrays["logits"].astype(np.float64)}, "dtype"),
+    "train mode": (left_in_train_mode, "train mode"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_RECORDS)
+def test_a_wrong_record_is_red(copy, name):
+    change, word = WRONG_RECORDS[name]
+    rewrite(copy, "forward_paddle.npy", change)
+    done = pipeline(copy, "check", "1", expect=1)
+    assert re.search(r"^forward +(red|stale)", done.stdout, re.MULTILINE) and word.lower() in done.stdout.lower()
+
+
+def test_nan_on_both_sides_is_red(copy):
+    for side in ("torch", "paddle"):
+        rewrite(copy, f"forward_{side}.npy", with_nan)
+    assert "NaN" in pipeline(copy, "check", "1", expect=1).stdout
+
+
+def test_empty_on_both_sides_is_red(copy):
+    for side in ("torch", "paddle"):
+        rewrite(copy, f"forward_{side}.npy", lambda arrays, _: {})
+    assert "empty" in pipeline(copy, "check", "1", expect=1).stdout
+
+
+def test_zeros_on_both_sides_are_red(copy):
+    for side in ("torch", "paddle"):
+        rewrite(copy, f"forward_{side}.npy", lambda arrays, _: {"logits": np.zeros_like(arrays["logits"])})
+    assert "zero" in pipeline(copy, "check", "1", expect=1).stdout
+
+
+def test_one_outlier_in_a_million_is_red(copy):
+    def big(value):
+        def change(arrays, _):
+            logits = np.zeros((6, 1_000_000 // 6), np.float32)
+            logits[0, 0], logits[3, 77] = 1.0, value
+            return {"logits": logits}
+
+        return change
+
+    rewrite(copy, "forward_torch.npy", big(0.0))
+    rewrite(copy, "forward_paddle.npy", big(0.9))
+    done = pipeline(copy, "check", "1", expect=1)
+    assert "0.9" in done.stdout and "77" in done.stdout, done.stdout
+
+
+def test_one_framework_twice_is_red(copy):
+    shutil.copy(copy / "log_reprod" / "forward_torch.npy", copy / "log_reprod" / "forward_paddle.npy")
+    assert "torch" in pipeline(copy, "check", "1", expect=1).stdout
+
+
+def test_a_stale_record_is_red(copy):
+    model = copy / "paddle" / "models" / "resnet.py"
+    model.write_text(model.read_text().replace("epsilon=1e-5", "epsilon=1e-3"))
+    done = pipeline(copy, "check", "1", expect=1)
+    assert "paddle/models/resnet.py changed" in done.stdout
+    port_yaml = copy / "port.yaml"
+    port_yaml.write_text(port_yaml.read_text().replace("seed: 2026", "seed: 2027"))
+    assert "align.seed" in pipeline(copy, "check", "3", expect=1).stdout
+
+
+def test_a_truncated_record_is_red(copy):
+    path = copy / "log_reprod" / "loss_paddle.npy"
+    path.write_bytes(path.read_bytes()[:100])
+    assert "loss_paddle.npy" in pipeline(copy, "check", "3", expect=1).stdout
+
+
+WRONG_PORTS = {
+    # file, old text, new text, step that must turn red
+    "train mode": ("port.py", 'return {"logits": model(batch[0])}', 'model.train()\n    return {"logits": model(batch[0])}', 1),
+    "epsilon": ("models/resnet.py", "epsilon=1e-5", "epsilon=1e-3", 1),
+    "average pooling": ("models/resnet.py", "padding=1, exclusive=False", "padding=1", 1),
+    "no shortcut": ("models/resnet.py", "self.act2(y + self.shortcut(x))", "self.act2(y)", 1),
+    "activation": ("models/resnet.py", "self.act = nn.GELU()", "self.act = nn.ReLU()", 1),
+    "momentum copied": ("models/resnet.py", "momentum=1 - 0.1", "momentum=0.1", 4),
+    "preprocessing": ("data/digits.py", "[:, :, np.newaxis] / 255", "[:, :, np.newaxis] / 256", 2),
+    "weight decay everywhere": ("port.py", '"weight_decay": 0.0', '"weight_decay": cfg.optimizer.weight_decay', 4),
+    "exception": ("port.py", 'return {"logits": model(batch[0])}', 'return {"logits": model(batch[0], 1)}', 1),
+    "nothing returned": ("port.py", 'return {"logits": model(batch[0])}', "model(batch[0])", 1),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_PORTS)
+def test_a_wrong_port_is_red_at_its_step(copy, name):
+    file, old, new, step = WRONG_PORTS[name]
+    path = copy / "paddle" / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    done = pipeline(copy, "align", *map(str, range(1, step + 1)), expect=1)
+    verdicts = dict(re.findall(r"^(forward|metric|loss|backward) +(green|red)", done.stdout, re.MULTILINE))
+    nodes = ("forward", "metric", "loss", "backward")
+    assert verdicts[nodes[step - 1]] == "red", done.stdout
+    assert all(verdicts[node] == "green" for node in nodes[: step - 1]), done.stdout
+
+
+def test_bad_input_is_one_line_and_exit_status_2(copy):
+    for arguments, words in (
+        (["run", "1", "-o", "optimizer.lerning_rate=1"], ["optimizer.lerning_rate", "learning_rate"]),
+        (["run", "1", "-o", "train.epochs=many"], ["train.epochs", "whole number"]),
+        (["check", "1", "-o", "track=audio"], ["audio"]),
+    ):
+        done = pipeline(copy, *arguments, expect=2)
+        assert done.stderr.count("\n") == 1 and all(word in done.stderr for word in words), done.stderr
+
+
+def test_a_missing_function_is_named(copy):
+    port = copy / "paddle" / "port.py"
+    port.write_text(port.read_text().replace("def build_metric", "def make_metric"))
+    done = pipeline(copy, "align", "1", expect=2)
+    assert "paddle/port.py does not define build_metric()" in done.stderr and "update(outputs, labels)" in done.stderr
+
+
+def test_another_interpreter_can_be_named(copy):
+    done = subprocess.run([sys.executable, "-m", "pipeline", "run", "1"], cwd=copy, capture_output=True, text=True,
+                          env={**os.environ, "PADDLE_PYTHON": "/nonexistent/python"})  # fmt: skip
+    assert done.returncode == 2 and "PADDLE_PYTHON" in done.stderr
