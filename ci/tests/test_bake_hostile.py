@@ -19,22 +19,25 @@ NAMES = {
     "Torch": "Torch-port", "$(touch pwned)`id`": "touch-pwned-id", "C:\\temp": "C-temp", "x" * 4000: "x" * 60, "🙂ok🙂": "ok",
     "a\nb\tc": "a-b-c", "'\"{}": None, ".": None, "..": None, "": None, "///": None, "🙂": None, "~": None,
 }  # fmt: skip
-#: An answer and the one line that it must become.
-TEXTS = {
-    'a "quoted" \\ back\\slash: # no comment': 'a "quoted" \\ back\\slash: # no comment',
+#: Answers that mean something to a file format or a shell, and must arrive as they are.
+KEPT = [
+    'a "quoted" \\ back\\slash: # no comment',
+    "{{ cookiecutter.repo_name }} {% raw %} {# gone #}",
+    "`touch pwned` $(touch pwned) ${HOME}; touch pwned & | > pwned",
+    "'''+__import__('os').system('touch pwned')+'''",
+    '"""+__import__("os").system("touch pwned")+"""',
+    "<script>alert(1)</script> [x](javascript:alert(1)) **b** | _i_ ![i](x) ~~s~~ &amp;",
+    "论文 \U0001f642 \U00020bb7 é",
+    "", "null", "1e3", "~", "- a", "long " * 5000 + "long",
+]  # fmt: skip
+#: Answers that must become one line of printable characters.
+CHANGED = {
     "two\nlines\r\nand\ttabs\x00\x07\x1b[31m": "two lines and tabs [31m",
-    "{{ cookiecutter.repo_name }} {% raw %} {# gone #}": "{{ cookiecutter.repo_name }} {% raw %} {# gone #}",
-    "`touch pwned` $(touch pwned) ${HOME}; touch pwned & | > pwned": "`touch pwned` $(touch pwned) ${HOME}; touch pwned & | > pwned",
-    "'''+__import__('os').system('touch pwned')+'''": "'''+__import__('os').system('touch pwned')+'''",
-    '"""+__import__("os").system("touch pwned")+"""': '"""+__import__("os").system("touch pwned")+"""',
-    "<script>alert(1)</script> [x](javascript:alert(1)) **b** | _i_ ![i](x) ~~s~~": (
-        "<script>alert(1)</script> [x](javascript:alert(1)) **b** | _i_ ![i](x) ~~s~~"
-    ),
     "right\u202eleft\u2066 zero\u200bwidth\ufeff": "right left zero width",
-    "论文 \U0001f642 \U00020bb7 é": "论文 \U0001f642 \U00020bb7 é",
     "- !!python/object:os.system\u2028&anchor *alias % @ null": "- !!python/object:os.system &anchor *alias % @ null",
-    "": "", "null": "null", "1e3": "1e3", "long " * 5000: " ".join(["long"] * 5000),
-}  # fmt: skip
+    "  spaces   ": "spaces",
+}
+TEXTS = {**{text: text for text in KEPT}, **CHANGED}
 LINKS = {
     "https://example.org/a_b?x=1&y=(2)#z": "<https://example.org/a_b?x=1&y=(2)#z>",
     "https://example.org/> <script>|`{{x}}": "<https://example.org/%3E%20%3Cscript%3E%7C%60%7B%7Bx%7D%7D>",
