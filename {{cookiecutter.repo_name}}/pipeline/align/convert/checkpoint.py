@@ -1,0 +1,156 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""Weight files of all kinds as {name: Array}, and the choice of what in them fits a model.
+
+Read are safetensors, torch's .pth/.pt/.bin (any name; new and old format, without running code), Paddle's .pdparams, and
+directories of these, sharded with an index or a single file. Values stay in the files until they are needed.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipeline.align.convert import prefix
+from pipeline.align.convert.arrays import Array, equal
+from pipeline.align.convert.usermap import to_regex
+from pipeline.align.errors import UserError
+
+#: How the command line and port.yaml name the choice among the dictionaries of a file.
+CHOICE = "--entry"
+SHOWN = 3
+
+
+@dataclass
+class Selected:
+    """The tensors of a model found in a file, by first name; `notes`: what was chosen, removed and left aside."""
+
+    arrays: dict[str, Array]
+    notes: list[str]
+
+
+@dataclass
+class _Fit:
+    entry: str
+    arrays: dict[str, Array]
+    found: dict[str, str]
+    missing: list[str]
+    extra: list[str]
+    notes: list[str]
+
+
+@dataclass
+class Checkpoint:
+    """An opened file. `entries`: {"state_dict" or "a.b", or "" for the top: {name: Array}}; `chosen`: the entry to use."""
+
+    label: str
+    entries: dict[str, dict[str, Array]]
+    chosen: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def select(self, wanted: Mapping[str, tuple[int, ...]], aliases: Mapping[str, str], optional: Iterable[str | None],
+               ignored: Iterable[str], side: str) -> Selected:  # fmt: skip
+        """The tensors of the model: every name of `wanted` ({first name: shape}) once, by itself or by an alias.
+
+        `optional` may be absent. Names of the file that match a pattern of `ignored` are left aside, and said so.
+        Raises UserError if nothing fits, several entries fit equally, copies differ, or something is missing, left over
+        or of another shape.
+        """
+        optional = set(optional)
+        entries = self._entries()
+        fits = [self._fit(entry, arrays, wanted, aliases, optional, list(ignored)) for entry, arrays in entries.items()]
+        whole = [fit for fit in fits if not fit.missing and not fit.extra]
+        if not whole:
+            self._explain(fits, {name for name in wanted if name not in optional}, len(wanted))
+        if len(whole) > 1:
+            names = " or ".join(f"{CHOICE} {fit.entry or '.'}" for fit in whole)
+            raise UserError(f"{self.label} holds several sets of weights that fit the model; choose with {names}")
+        fit = whole[0]
+        notes = [*self.notes, *fit.notes]
+        if fit.entry:
+            notes.insert(0, f"{fit.entry!r} of {self.label} used")
+        return Selected(_checked(fit, wanted, aliases, side, self.label), notes)
+
+    def _entries(self) -> dict[str, dict[str, Array]]:
+        """The entries to look at: all that hold tensors, or the chosen one, which may also be a prefix of names."""
+        if self.chosen is None:
+            return self.entries or {"": {}}
+        name = "" if self.chosen == "." else self.chosen
+        if name in self.entries:
+            return {name: self.entries[name]}
+        for entry, arrays in self.entries.items():
+            inner = name.removeprefix(f"{entry}.") if entry else name
+            cut = {key[len(inner) + 1 :]: array for key, array in arrays.items() if key.startswith(f"{inner}.")}
+            if cut:
+                return {name: cut}
+        raise UserError(f"{self.label} has no {self.chosen!r}; it holds {', '.join(repr(e or '.') for e in self.entries)}")
+
+    def _fit(self, entry: str, arrays: dict[str, Array], wanted: Mapping[str, tuple[int, ...]], aliases: Mapping[str, str],
+             optional: set, ignored: list[str]) -> _Fit:  # fmt: skip
+        patterns = [to_regex(pattern) for pattern in ignored]
+        kept = {name: array for name, array in arrays.items() if not any(
+            one.fullmatch(name) or one.fullmatch(name.rpartition(".")[0]) for one in patterns)}  # fmt: skip
+        resolution = prefix.resolve(kept, [*wanted, *aliases])
+        found = resolution.found
+        have = {aliases.get(name, name) for name in found.values()}
+        notes = [resolution.note] if resolution.note else []
+        if len(kept) < len(arrays):
+            notes.append(f"{len(arrays) - len(kept)} tensors of the file left aside as weights.map says null")
+        missing = [name for name in wanted if name not in have and name not in optional]
+        extra = [name for name in resolution.unknown if not name.endswith("num_batches_tracked")]
+        return _Fit(entry, kept, found, missing, extra, notes)
+
+    def _explain(self, fits: list[_Fit], required: set[str], count: int) -> None:
+        """Raise the error for a file in which no entry fits."""
+        choices = [f"{fit.entry}.{lead}".strip(".") for fit in fits for lead in prefix.leading(fit.arrays, required)]
+        if choices:
+            names = " or ".join(f"{CHOICE} {name}" for name in choices)
+            raise UserError(f"{self.label} holds the model's weights under a prefix beside other tensors; choose with {names}")
+        best = max(fits, key=lambda fit: (len(fit.found) - len(fit.extra), len(fit.found)))
+        where = f"{self.label}, entry {best.entry!r}," if best.entry else self.label
+        if not best.found:
+            held = ", ".join(map(repr, list(best.arrays)[:SHOWN])) or "no tensors"
+            raise UserError(f"{where} fits 0 of the model's {count} tensors; it holds {held}; the model has"
+                            f" {', '.join(map(repr, sorted(required)[:SHOWN]))}")  # fmt: skip
+        parts = []
+        if best.missing:
+            parts.append(f"lacks {_listed(best.missing)}")
+        if best.extra:
+            parts.append(f'has {_listed(best.extra)}, which the model lacks (to leave it out on purpose: "{best.extra[0]}": null in'
+                         " weights.map of port.yaml)")  # fmt: skip
+        raise UserError(f"{where} fits {len(set(best.found.values()))} of the model's {count} tensors: it {' and '.join(parts)}")
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(map(repr, names[:SHOWN])) + more
+
+
+def _checked(fit: _Fit, wanted: Mapping[str, tuple[int, ...]], aliases: Mapping[str, str], side: str, label: str) -> dict[str, Array]:
+    """The arrays by first name, with shapes checked and copies under several names compared."""
+    made: dict[str, Array] = {}
+    source: dict[str, str] = {}
+    for name, target in fit.found.items():
+        first, array = aliases.get(target, target), fit.arrays[name]
+        if array.shape != wanted[first]:
+            raise UserError(f"{label}: {name!r} has shape {array.shape}, the {side} model's {target!r} has {wanted[first]}")
+        if first in made and not (made[first].dtype == array.dtype and equal(made[first].read(), array.read())):
+            raise UserError(f"{label}: {source[first]!r} and {name!r} differ, but they are one tied tensor in the {side} model;"
+                            " the file is of an untied model")  # fmt: skip
+        if first not in made:
+            made[first], source[first] = array, name
+    return made
+
+
+def read_source(path: str | Path, entry: str | None = None, trust_pickle: bool = False) -> Checkpoint:
+    """Open a weight file or directory. `entry`: which of its dictionaries to use ("." is the top), where several fit.
+
+    `trust_pickle`: run the code that a torch file names; without it such a file is refused, and what it names is said.
+    Raises UserError for files that are missing, damaged, of another kind or in need of code.
+    """
+    from pipeline.align.convert.formats import open_path
+
+    path = Path(path)
+    entries, notes = open_path(path, trust_pickle)
+    return Checkpoint(str(path), entries, entry, notes)

@@ -1,0 +1,141 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""Convert whole weight files by a plan, tensor by tensor, all or nothing."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.align.convert import stream
+from pipeline.align.convert.arrays import NUMPY, Array, cast, equal, from_numpy
+from pipeline.align.convert.checkpoint import Checkpoint, read_source
+from pipeline.align.convert.plan import Plan, Row
+from pipeline.align.errors import UserError
+
+Source = str | Path | Checkpoint | Mapping[str, Any]
+
+
+@dataclass
+class Conversion:
+    """What a conversion did: `notes` on the file, `casts` {name of the result: how its dtype changed}."""
+
+    notes: list[str] = field(default_factory=list)
+    casts: dict[str, str] = field(default_factory=dict)
+
+
+def convert_file(plan: Plan, source: Source, out_path: str | Path, to: str = "paddle") -> Conversion:
+    """Write the weights of `source` for side `to` ("paddle" or "torch") to `out_path`.
+
+    `source`: a path or Checkpoint (see checkpoint.py), or a mapping of the other side's names to arrays. The file is
+    safetensors, or .pdparams where it is named so; it appears when everything is converted. Memory beside the mapped
+    source: the largest tensor, twice where it is joined from parts. Raises UserError, and writes nothing, where a tensor
+    is missing, unexpected, of another shape, or does not survive its cast.
+    """
+    side = "torch" if to == "paddle" else "paddle"
+    report = Conversion()
+    given = _given(plan, source, side, report)
+    rows, constants = plan.sources(to), plan.constants(to)
+    tensors = plan.tensors[to]
+    absent = [name for name in tensors if name not in rows and name not in constants]
+    if absent:
+        raise UserError(f"{to} {absent[0]!r} ({len(absent)} such) is dropped by the plan, so a complete {to} file cannot be written")
+
+    def make(name: str) -> np.ndarray:
+        shape, dtype = tuple(tensors[name]["shape"]), tensors[name]["dtype"]
+        if name not in rows:
+            return _constant(shape, dtype, constants[name][2])
+        return _tensor(name, rows[name], given, shape, dtype, side, to, report)
+
+    entries = [(name, tuple(one["shape"]), one["dtype"]) for name, one in tensors.items()]
+    stream.write(Path(out_path), entries, make, {"format": "pt" if to == "torch" else "pd"})
+    return report
+
+
+def _given(plan: Plan, source: Source, side: str, report: Conversion) -> dict[str, Array]:
+    """The source's arrays by first name, complete and of the right shapes; copies under other names are equal."""
+    if isinstance(source, (str, Path)):
+        source = read_source(source)
+    wanted = {name: tuple(one["shape"]) for name, one in plan.tensors[side].items()}
+    optional = {row.name(side) for row in plan.dropped} | set(plan.constants(side))
+    if isinstance(source, Checkpoint):
+        selected = source.select(wanted, plan.aliases[side], optional, plan.ignored, side)
+        report.notes += selected.notes
+        return selected.arrays
+    arrays = {name: one if isinstance(one, Array) else from_numpy(np.asarray(one)) for name, one in source.items()}
+    selected = Checkpoint("the given weights", {"": arrays}).select(wanted, plan.aliases[side], optional, plan.ignored, side)
+    report.notes += selected.notes
+    return selected.arrays
+
+
+def _tensor(name: str, rows: list[Row], given: dict[str, Array], shape: tuple[int, ...], dtype: str, side: str, to: str,
+            report: Conversion) -> np.ndarray:  # fmt: skip
+    if rows[0].part(to) is not None:
+        made = np.empty(shape, NUMPY[dtype])
+        for row in rows:
+            _note(report, name, _cast(row, given, dtype, made[row.part(to)], side, to))
+        return made
+    first, *copies = rows
+    array = given[first.name(side)]
+    moved = first.move(array.read(), to)
+    for row in copies:
+        other = row.move(given[row.name(side)].read(), to)
+        if row.name(side) != first.name(side) and not equal(moved, other):
+            raise UserError(f"{to} {name!r} is tied, but {side} {first.name(side)!r} and {row.name(side)!r}, which it stands for, differ")
+    if array.dtype == dtype and moved.flags.c_contiguous:
+        return moved
+    made = np.empty(shape, NUMPY[dtype])
+    _note(report, name, _cast(first, given, dtype, made, side, to))
+    return made
+
+
+def _cast(row: Row, given: dict[str, Array], dtype: str, into: np.ndarray, side: str, to: str) -> str:
+    array = given[row.name(side)]
+    return cast(row.move(array.read(), to), array.dtype, dtype, into, f"{side} {row.name(side)!r}")
+
+
+def _note(report: Conversion, name: str, how: str) -> None:
+    if how:
+        report.casts[name] = how
+
+
+def _constant(shape: tuple[int, ...], dtype: str, value: float) -> np.ndarray:
+    if dtype != "bfloat16":
+        return np.full(shape, value, NUMPY[dtype])
+    made = np.empty(shape, NUMPY[dtype])
+    cast(np.full(shape, value, np.float32), "float32", dtype, made, "a constant")
+    return made
+
+
+def save_reference(model: Any, source: Checkpoint | None, path: str | Path) -> Conversion:
+    """Write a live torch model's weights (safetensors, its own names and dtypes), or those of `source` if they fit it.
+
+    Runs in the torch process. Tied tensors are written once, by their first name.
+    """
+    from pipeline.align.convert import describe_torch
+    from pipeline.align.convert.tree import Tree
+
+    tree = Tree(describe_torch.describe(model))
+    report = Conversion()
+    live = describe_torch.state(model)
+    given = live
+    if source is not None:
+        counters = [name for name in tree.tensors if name.endswith("num_batches_tracked")]
+        selected = source.select({name: ref.shape for name, ref in tree.tensors.items()}, tree.aliases, counters, (), "torch")
+        given = {**{name: live[name] for name in counters}, **selected.arrays}
+        report.notes += selected.notes
+
+    def make(name: str) -> np.ndarray:
+        array, dtype = given[name], tree.tensors[name].dtype
+        if array.dtype == dtype:
+            return array.read()
+        made = np.empty(array.shape, NUMPY[dtype])
+        _note(report, name, cast(array.read(), array.dtype, dtype, made, repr(name)))
+        return made
+
+    stream.write(Path(path), [(name, ref.shape, ref.dtype) for name, ref in tree.tensors.items()], make, {"format": "pt"})
+    return report

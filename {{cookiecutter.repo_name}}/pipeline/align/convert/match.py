@@ -1,0 +1,197 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""Match two module trees: by the user's map, by equal path, then by type and order inside matched parents.
+
+Names decide where they agree. What is left in a matched parent is matched by type, shape and definition order; where
+names contradict that order, or the numbers of candidates differ, nothing is guessed.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.align.convert.assign import Pairing, assign
+from pipeline.align.convert.rules import Link, Unfit, dropped_counter, find_rule, layout, type_of
+from pipeline.align.convert.rules_sequence import CHILD_NAMES
+from pipeline.align.convert.tree import Node, Ref, Tree
+from pipeline.align.convert.units import ATTENTION, OPENED, Unit, checked, opened, units
+
+#: Names of one tensor in layers that have no rule, such as a port's own BatchNorm.
+OTHER_NAMES = {"running_mean": "_mean", "running_var": "_variance"}
+
+
+class Matcher:
+    """Collects `links` [(link, rule name)], `pairs` [(torch node, paddle node)] and `problems` [text]."""
+
+    def __init__(self, torch: Tree, paddle: Tree):
+        self.torch, self.paddle = torch, paddle
+        self.links: list[tuple[Link, str]] = []
+        self.pairs: list[tuple[Node, Node]] = []
+        self.problems: list[str] = []
+        self.done: dict[str, set[str]] = {"torch": set(), "paddle": set()}
+        self.paired: dict[str, set[int]] = {"torch": set(), "paddle": set()}
+
+    def add(self, links: Sequence[Link], rule: str) -> None:
+        """Accept links: their tensors are settled."""
+        for link in links:
+            self.links.append((link, rule))
+            for side, ref in (("torch", link.torch), ("paddle", link.paddle)):
+                if ref is not None:
+                    self.done[side].add(ref.key)
+
+    def problem(self, text: str, torch: Sequence[Ref], paddle: Sequence[Ref]) -> None:
+        """Report a problem; the tensors it is about are settled, so that they are reported once."""
+        self.problems.append(text)
+        self.done["torch"].update(ref.key for ref in torch)
+        self.done["paddle"].update(ref.key for ref in paddle)
+
+    def left(self, node: Node, side: str) -> list[Unit]:
+        """What is not settled in `node` and below."""
+        return list(units(node, side, self.done[side]))
+
+    def pair(self, torch: Node, paddle: Node) -> None:
+        """Match two modules that are the same thing, and all below."""
+        self.pairs.append((torch, paddle))
+        self.paired["torch"].add(torch.index)
+        self.paired["paddle"].add(paddle.index)
+        rule = find_rule(torch, paddle)
+        if rule is not None and not self._touched(torch, paddle):
+            try:
+                self.add(checked(rule, torch, paddle), rule.name)
+            except Unfit as problem:
+                self.problem(str(problem), [*torch.refs().values()], [*paddle.refs().values()])
+        self._own_by_name(torch, paddle)
+        late = self._children_by_name(torch, paddle)
+        self._blocks(torch, paddle)
+        self.align(self.left(torch, "torch"), self.left(paddle, "paddle"))
+        for torch_child, paddle_child in late:
+            if not self._touched(torch_child, paddle_child):
+                self.pair(torch_child, paddle_child)
+        self._plain_children(torch, paddle)
+
+    def _touched(self, torch: Node, paddle: Node) -> bool:
+        """Whether tensors of either are settled already."""
+        return any(ref.key in self.done["torch"] for ref in torch.refs().values()) or any(
+            ref.key in self.done["paddle"] for ref in paddle.refs().values())  # fmt: skip
+
+    def _own_by_name(self, torch: Node, paddle: Node) -> None:
+        for name, t in torch.own.items():
+            p = paddle.own.get(name) or paddle.own.get(OTHER_NAMES.get(name, name))
+            if t.key in self.done["torch"]:
+                continue
+            if p is None or p.key in self.done["paddle"]:
+                if name == "num_batches_tracked" and p is None:
+                    self.add(dropped_counter(torch), "BatchNorm")
+                continue
+            if t.persistent and not p.persistent:
+                self.add([Link(t, None, reason=f"Paddle's {p.key!r} is not in its state_dict (persistable=False)")], "not stored")
+            elif p.persistent and not t.persistent:
+                self.problem(f"paddle {p.key!r} is stored, torch's {t.key!r} is not (persistent=False): register it in Paddle with"
+                             " persistable=False", [t], [p])  # fmt: skip
+            elif t.persistent and t.shape != p.shape:
+                self.problem(f"torch {t.key!r} {t.shape} does not fit paddle {p.key!r} {p.shape}; if the numbers are the same, say how:"
+                             f' "{t.key}": "{p.key} reshape" (or T) in weights.map of port.yaml', [t], [p])  # fmt: skip
+            elif t.persistent and layout(t) != layout(p):
+                self.problem(f"torch {t.key!r} ({torch.label}) and paddle {p.key!r} ({paddle.label}), both {t.shape}: whether to transpose"
+                             f' cannot be told from these types; write "{t.key}": "{p.key} T" (or "{p.key} id") in weights.map of'
+                             " port.yaml", [t], [p])  # fmt: skip
+            elif t.persistent:
+                self.add([Link(t, p)], f"same name, bare {t.kind}")
+
+    def _children_by_name(self, torch: Node, paddle: Node) -> list[tuple[Node, Node]]:
+        """Pair children of equal names; returns pairs that agree in name and type only, for when order has failed too."""
+        names = next((names for (t, p), names in CHILD_NAMES.items() if torch.isa(t) and paddle.isa(p)), {})
+        found, late = [], []
+        for name, t in torch.children.items():
+            p = paddle.children.get(names.get(name, name))
+            if p is not None and self._free(t, "torch") and self._free(p, "paddle") and _alike(t, p):
+                found.append((t, p))
+        numbered = [pair for pair in found if pair[0].name.isdigit()]
+        if numbered and not (self._nested(torch, paddle) and all(self._fits(t, p) for t, p in numbered)):
+            late, found = numbered, [pair for pair in found if not pair[0].name.isdigit()]
+        for t, p in found:
+            self.pair(t, p)
+        return late
+
+    def _free(self, node: Node, side: str) -> bool:
+        return node.index not in self.paired[side] and bool(self.left(node, side))
+
+    def _nested(self, torch: Node, paddle: Node) -> bool:
+        """Whether the numbers of one side's children contain the other's: otherwise they count different things."""
+        numbers = [
+            {name for name, child in node.children.items() if name.isdigit() and self._free(child, side)}
+            for node, side in ((torch, "torch"), (paddle, "paddle"))
+        ]
+        return numbers[0] <= numbers[1] or numbers[1] <= numbers[0]
+
+    def _fits(self, torch: Node, paddle: Node) -> bool:
+        rule = find_rule(torch, paddle)
+        if rule is None:
+            return True
+        try:
+            return bool(checked(rule, torch, paddle))
+        except Unfit:
+            return False
+
+    def _blocks(self, torch: Node, paddle: Node) -> None:
+        """Pair containers of other names that hold the same layers, so that names inside them count."""
+        blocks = []
+        for node, side in ((torch, "torch"), (paddle, "paddle")):
+            blocks.append([
+                Unit(BLOCK, child) for child in node.children.values()
+                if self._free(child, side) and type_of(child, side) is None and len(self.left(child, side)) > 1
+            ])  # fmt: skip
+        if all(blocks):
+            for pairing in self._assign(*blocks, whole=True):
+                self.pair(pairing.torch.node, pairing.paddle.node)
+
+    def align(self, torch: list[Unit], paddle: list[Unit]) -> None:
+        """Match units by type, shape and order; what stays is left unsettled."""
+        for pairing in self._assign(torch, paddle):
+            self._accept(pairing)
+        left = [[unit for unit in side if any(ref.key not in done for ref in unit.refs())]
+                for side, done in ((torch, self.done["torch"]), (paddle, self.done["paddle"]))]  # fmt: skip
+        if not all(left) or not any(unit.kind in (ATTENTION, OPENED, "paddle.nn.MultiHeadAttention") for unit in left[0] + left[1]):
+            return
+        best: list[Pairing] = []
+        for fused in (True, False):
+            tried = [[part for unit in side for part in opened(unit, name, self.done[name], fused)]
+                     for side, name in zip(left, ("torch", "paddle"), strict=True)]  # fmt: skip
+            pairings = self._assign(*tried, quiet=True)
+            best = pairings if len(pairings) > len(best) else best
+        for pairing in best:
+            self._accept(pairing)
+
+    def _assign(self, torch: list[Unit], paddle: list[Unit], whole: bool = False, quiet: bool = False) -> list[Pairing]:
+        pairings, doubts = assign(torch, paddle, self._whole if whole else None)
+        for doubt in () if quiet or whole else doubts:
+            self.problem(doubt.text, [r for u in doubt.torch for r in u.refs()], [r for u in doubt.paddle for r in u.refs()])
+        return pairings
+
+    def _whole(self, torch: Unit, paddle: Unit) -> bool:
+        """Whether all units inside two containers match each other."""
+        inner = self.left(torch.node, "torch"), self.left(paddle.node, "paddle")
+        return len(inner[0]) == len(inner[1]) == len(assign(*inner, None)[0])
+
+    def _accept(self, pairing: Pairing) -> None:
+        torch, paddle = pairing.torch, pairing.paddle
+        self.add(pairing.links, pairing.rule)
+        if not torch.ref and torch.node.index not in self.paired["torch"] and not torch.virtual and not paddle.virtual:
+            self.pair(torch.node, paddle.node)
+
+    def _plain_children(self, torch: Node, paddle: Node) -> None:
+        """Pair children without parameters by name, for the comparison of hyperparameters."""
+        for name, t in torch.children.items():
+            p = paddle.children.get(name)
+            if p is not None and t.index not in self.paired["torch"] and p.index not in self.paired["paddle"]:
+                if not t.has_refs() and not p.has_refs():
+                    self.pair(t, p)
+
+
+BLOCK = "block"
+
+
+def _alike(torch: Node, paddle: Node) -> bool:
+    """Whether two modules of one name can be the same thing: a rule for both, or one is no known layer."""
+    kinds = type_of(torch, "torch"), type_of(paddle, "paddle")
+    return None in kinds or find_rule(torch, paddle) is not None
