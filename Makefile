@@ -19,7 +19,8 @@ help: ## This list
 
 demo: .venv/demo-installed ## Generate the image sample into build/demo and align it: five steps, training, report
 	$(VENV_PYTHON) -m cookiecutter . --no-input --default-config --accept-hooks no --overwrite-if-exists --output-dir build repo_name=demo
-	$(MAKE) --no-print-directory -C build/demo align report PYTHON=../../$(VENV_PYTHON)
+	$(MAKE) --no-print-directory -C build/demo align PYTHON=../../$(VENV_PYTHON)
+	@echo 'Open build/demo/pipeline/work/report.html in a browser.'
 
 test: .venv/test-installed ## Every test of the template and of what it generates
 	PYTHONDONTWRITEBYTECODE=1 $(VENV_PYTHON) -m pytest

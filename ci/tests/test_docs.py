@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import baking
@@ -85,8 +86,8 @@ def test_named_files_exist(documents, trees):
         for code in CODE.findall(FENCE.sub("", path.read_text(encoding="utf-8"))):
             if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+/?|[\w-]+\.(py|yaml|md|toml|txt|json)", code) or MADE.match(code):
                 continue
-            folders = [root, trees["en"], trees["zh"]]
-            assert any((folder / below / code).exists() for folder in folders for below in ("", "pipeline", "paddle")), f"{path}: {code}"
+            places = [folder / below / code for folder in (root, *trees.values()) for below in ("", "pipeline", "paddle")]
+            assert any(place.exists() for place in places), f"{path}: {code}"
 
 
 def test_the_listing_in_the_readme_is_the_repository(trees):
@@ -132,12 +133,23 @@ def shape(text: str) -> list[str]:
 def test_both_languages_say_the_same(trees):
     pairs = [(REPO / "README.md", REPO / "README.zh-CN.md")]
     pairs += [(tree / "README.md", next(tree.glob("README_*.md"))) for tree in trees.values()]
-    pairs += [(trees[code] / f"pipeline/Step{step}/README.md" for code in ("en", "zh")) for step in range(1, 6)]
-    for pair in pairs:
-        one, other = pair
+    for page in (*(f"Step{step}" for step in range(1, 6)), "reprod_log_demo"):
+        pairs.append((trees["en"] / "pipeline" / page / "README.md", trees["zh"] / "pipeline" / page / "README.md"))
+    for one, other in pairs:
         assert shape(one.read_text(encoding="utf-8")) == shape(other.read_text(encoding="utf-8")), f"{one} and {other}"
         numbers = [set(re.findall(r"\d+\.\d+(?:e-\d+)?|\de-\d+", path.read_text(encoding="utf-8"))) for path in (one, other)]
         assert numbers[0] == numbers[1], f"{one} and {other}"
+
+
+def test_the_python_in_the_documents_runs(trees, tmp_path):
+    text = (trees["en"] / "pipeline/reprod_log_demo/README.md").read_text(encoding="utf-8")
+    (tmp_path / "log_reprod").mkdir()
+    for side in ("torch", "paddle"):
+        np.save(tmp_path / f"log_reprod/forward_{side}.npy", {"logits": np.ones((6, 10), np.float32)}, allow_pickle=True)
+    blocks = [block for kind, block in FENCE.findall(text) if kind == "python"]
+    subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=tmp_path, check=True, capture_output=True)
+    assert np.load(tmp_path / "mine.npy", allow_pickle=True).item()["logits"].shape == (6, 10)
+    assert "mean diff: check passed: True, value: 0.0" in (tmp_path / "stock_diff.log").read_text()
 
 
 def test_questions_table():
