@@ -130,8 +130,7 @@ def payload_digest(payload: memoryview) -> str:
 def _checked(path: str | Path, name: Any, value: Any) -> np.ndarray:
     """`value` as a little-endian array in C order."""
     array = np.asarray(value)
-    if not isinstance(name, str) or not name:
-        raise UserError(f"{path}: the name of an array must be text, not {name!r}")
+    _key(Path(path), name)
     if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16 or array.dtype.name in ("longdouble", "float128", "float96"):
         raise UserError(f"{path}: '{name}' has dtype {array.dtype}; record arrays of numbers")
     shape = array.shape  # ascontiguousarray makes a 0-d array 1-d
@@ -227,8 +226,8 @@ def _trailer(path: Path, view: memoryview) -> tuple[dict[str, Any] | None, int]:
 
 
 def _key(path: Path, key: Any) -> str:
-    if not isinstance(key, str):
-        raise UserError(f"{path}: the names of its arrays must be text, not {type(key).__name__}")
+    if not isinstance(key, str) or not key.isprintable() or not key:
+        raise UserError(f"{path}: the name of an array must be printable text, not {key!r:.80}")
     return key
 
 
