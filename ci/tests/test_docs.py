@@ -61,7 +61,7 @@ def test_commands_exist(documents, trees):
                 known = targets(root / "Makefile") | (targets(generated / "Makefile") if root == REPO else set())
                 assert words[1] in known, f"{path}: {' '.join(words)}"
             elif words[:3] == ["python", "-m", "pipeline"]:
-                assert re.search(rf"^ +{words[3]} ", usage, re.M), f"{path}: {' '.join(words)}"
+                assert re.search(rf"^ +{words[3]}\b", usage, re.M), f"{path}: {' '.join(words)}"
             elif words[0] == "python":
                 assert (root / words[1]).is_file(), f"{path}: {' '.join(words)}"
 
