@@ -16,6 +16,7 @@ from .texts import Texts
 
 STATES = ("green", "red", "stale", "missing")
 VERDICT_COLUMNS = ("node", "verdict", "worst", "threshold", "seconds")
+RULE = ("id", "title", "formula", "source")
 CURVE_COLUMNS = ("quantity", "points", "last_torch", "last_paddle", "last_difference", "largest", "where")
 
 
@@ -32,13 +33,21 @@ def problem_text(found: Inputs, file: str, t: Texts) -> str | None:
 def verdict_row(node: dict, t: Texts) -> list[Any]:
     """Cells of VERDICT_COLUMNS."""
     seconds = " / ".join(show.number(node["seconds"].get(side)) for side in SIDES)
-    word = t[node["state"]] if node["state"] in STATES else node["state"]
-    return [node.get("node"), word, node.get("worst"), show.words(node.get("threshold")), seconds]
+    return [node.get("node"), state_word(node["state"], t), node.get("worst"), show.words(node.get("threshold")), seconds]
 
 
-def agreement(item: dict, t: Texts) -> str:
-    """The verdict of a part or a key in a word."""
-    return t["passed" if show.passed(item) else "failed"]
+def state_word(kind: str, t: Texts) -> str:
+    """A state in the report's language."""
+    return t[kind] if kind in STATES else kind
+
+
+def part_text(keys: list[dict], t: Texts) -> str:
+    """How many arrays a part compares, and which one is worst."""
+    worst = show.worst(keys)
+    if worst is None:
+        return t["part_empty"]
+    ratio = show.number(worst.get("worst"))
+    return t["part_summary"].format(count=len(keys), key=show.plain(worst.get("key")), ratio=ratio)
 
 
 def curve_row(curve: Curve, t: Texts) -> list[Any]:
@@ -63,19 +72,33 @@ def order_text(order: tuple[int, int | None] | None, t: Texts) -> str | None:
 def conversion_count(conversion: dict[str, list[dict]], t: Texts) -> str:
     """How many parameters and buffers were converted and dropped."""
     kinds = [row.get("kind") for row in conversion["rows"]]
-    params, buffers = kinds.count("param"), kinds.count("buffer")
-    dropped = len(conversion["dropped"])
-    return t["conversion_count"].format(rows=len(kinds), params=params, buffers=buffers, dropped=dropped)
+    return t["conversion_count"].format(
+        rows=len(kinds),
+        params=kinds.count("param"),
+        buffers=kinds.count("buffer"),
+        transposed=sum(row.get("transposed") is True for row in conversion["rows"]),
+        dropped=len(conversion["dropped"]),
+    )
 
 
-def known_entries(found: Inputs) -> list[tuple[dict, str]]:
-    """Every known difference once, with the parts it was met in."""
+def tensor(row: dict, side: str) -> str:
+    """Name of a row's tensor on one side, with the part that is meant where it is cut or joined."""
+    name, part = show.words(row.get(side)), row.get(f"{side}_part")
+    if not isinstance(part, list) or len(part) != 3:
+        return name
+    axis, start, stop = map(show.plain, part)
+    return f"{name} [{start}:{stop}] @{axis}"
+
+
+def known_entries(found: Inputs) -> list[tuple[dict, list[str]]]:
+    """Every known difference once, and where it was verified: "part: what the entry says beyond the rule itself"."""
     met: dict[str, tuple[dict, list[str]]] = {}
-    for node in found.nodes:
-        for part in node["parts"]:
-            for entry in part["known"]:
-                met.setdefault(str(entry.get("id")), (entry, []))[1].append(show.plain(part.get("name")))
-    return [(entry, ", ".join(dict.fromkeys(parts))) for entry, parts in met.values()]
+    for part in (part for node in found.nodes for part in node["parts"]):
+        for entry in part["known"]:
+            said = show.words([value for name, value in entry.items() if name not in RULE])
+            places = met.setdefault(show.plain(entry.get("id")), (entry, []))[1]
+            places.append(f"{show.plain(part.get('name'))}: {said}")
+    return list(met.values())
 
 
 def environment_rows(found: Inputs) -> list[tuple[list[str], bool]]:

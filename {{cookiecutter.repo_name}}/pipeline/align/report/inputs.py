@@ -96,10 +96,7 @@ def _six_nodes(nodes: list[dict]) -> list[dict]:
 
 
 def _node(node: dict) -> dict:
-    parts = [
-        {**part, "keys": _dicts(part.get("keys")), "known": _dicts(part.get("known"))}
-        for part in _dicts(node.get("parts"))
-    ]
+    parts = [{**part, "keys": _dicts(part.get("keys")), "known": _dicts(part.get("known"))} for part in _dicts(node.get("parts"))]
     return {**node, "state": str(node.get("state")), "seconds": _dict(node.get("seconds")), "parts": parts}
 
 

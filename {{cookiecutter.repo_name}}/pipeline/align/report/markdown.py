@@ -74,13 +74,13 @@ def _differences(found: Inputs, t: Texts) -> list[str]:
     pairs = [(node, part) for node in found.nodes for part in node["parts"]]
     if not pairs:
         return []
-    headings = [t[name] for name in ("node", "part", "verdict", "keys", "max", "reason")]
+    headings = [t[name] for name in ("node", "part", "verdict", "differences", "reason")]
     rows = [
-        [node.get("node"), part.get("name"), facts.agreement(part, t), len(part["keys"])]
-        + [show.worst(part["keys"]), part.get("reason") or ""]
+        [node.get("node"), part.get("name"), facts.state_word(show.state(part), t)]
+        + [facts.part_text(part["keys"], t), part.get("reason") or ""]
         for node, part in pairs
     ]
-    return [f"## {t['differences']}", table(headings, rows, right=(3, 4))]
+    return [f"## {t['differences']}", table(headings, rows)]
 
 
 def _conversion(found: Inputs, t: Texts) -> list[str]:
@@ -99,9 +99,9 @@ def _curves(found: Inputs, t: Texts) -> list[str]:
 
 
 def _known(found: Inputs, t: Texts) -> list[str]:
-    named = ("id", "title", "formula", "source")
-    rows = [[*map(entry.get, named), parts] for entry, parts in facts.known_entries(found)]
-    return [f"## {t['known']}", table([t[name] for name in (*named, "part")], rows)] if rows else []
+    rows = [[*map(entry.get, facts.RULE), len(places)] for entry, places in facts.known_entries(found)]
+    headings = [t[name] for name in (*facts.RULE, "verified")]
+    return [f"## {t['known']}", table(headings, rows, right=(4,))] if rows else []
 
 
 def _environment(found: Inputs, t: Texts) -> list[str]:

@@ -20,6 +20,23 @@ from .texts import Texts
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 # from this many keys on a picture shows more than the table
 PICTURED = 6
+# heading of a column in a part's table of arrays: (field of the record, class of the cells)
+KEY_COLUMNS = {
+    "key": ("key", "name"),
+    "verdict": ("passed", ""),
+    "reason": ("reason", "long"),
+    "known_rule": ("known", "name"),
+    "mean": ("mean", "number"),
+    "threshold": ("threshold", "number"),
+    "max": ("max", "number"),
+    "rel": ("rel", "number"),
+    "worst_ratio": ("worst", "number"),
+    "ulp": ("ulp", "number"),
+    "scale": ("scale", "number"),
+    "index": ("index", ""),
+    "shape": ("shape", ""),
+    "dtype": ("dtype", ""),
+}
 
 
 def page(found: Inputs, t: Texts) -> str:
@@ -82,7 +99,7 @@ def _verdicts(found: Inputs, t: Texts) -> list[Markup]:
 
 def _reasons(node: dict) -> list[Markup]:
     """Why a node is not green: its own reason, and below it those of its parts."""
-    failed = [part for part in node["parts"] if not show.passed(part)]
+    failed = [part for part in node["parts"] if show.state(part) != "green"]
     if not (node.get("reason") or failed):
         return []
     inner = [tag("li", tag("code", part.get("name")), ": ", part.get("reason")) for part in failed]
@@ -109,34 +126,32 @@ def _parts(found: Inputs, t: Texts, initialisation: bool) -> list[Markup]:
 def _part(node: dict, part: dict, identity: str, t: Texts) -> Markup:
     """One part, folded unless it failed: a picture when it has many keys, and every key as a row."""
     keys = part["keys"]
-    count = " " + t["part_summary"].format(count=len(keys))
     name = show.plain(part.get("name"))
     strong = tag("strong", f"{show.plain(node.get('node'))} · {name} ")
     title = t.get(f"part.{name}", "") + " "
-    told = tag("span", count, show.worst(keys), class_="soft")
-    summary = tag("summary", strong, title, _agreement(part, t), told)
+    told = tag("span", " ", facts.part_text(keys, t), class_="soft")
+    summary = tag("summary", strong, title, _pill(part, t), told)
     reason = [tag("p", part["reason"])] if part.get("reason") else []
     picture = [_keys_picture(keys, identity, t)] if len(keys) >= PICTURED else []
     rows = [_keys_table(keys, identity, t)] if keys else []
-    opened = {} if show.passed(part) else {"open": ""}
+    opened = {} if show.state(part) == "green" else {"open": ""}
     return tag("details", summary, *reason, *picture, *rows, **opened)
 
 
 def _keys_table(keys: list[dict], identity: str, t: Texts) -> Markup:
-    numbers = ("mean", "max", "rel", "ulp", "scale")
-    columns = [(t["key"], "name"), (t["verdict"], ""), *[(t[name], "number") for name in numbers]]
-    columns += [(t["index"], ""), (t["threshold"], "number"), (t["shape"], ""), (t["dtype"], "")]
-    rows = [
-        [key.get("key"), _agreement(key, t), *map(key.get, numbers), show.words(key.get("index"))]
-        + [show.words(key.get("threshold")), show.shape(key.get("shape")), key.get("dtype")]
-        + [key.get("reason") or ""]
-        for key in keys
-    ]
-    return filtered_table(identity, [*columns, (t["reason"], "long")], rows, t["filter"])
+    """One row per array. Reasons and known differences get a column only where one of them is told."""
+    rows = [{name: key.get(field) for name, (field, _) in KEY_COLUMNS.items()} for key in keys]
+    for row, key in zip(rows, keys, strict=True):
+        row |= {"verdict": _pill(key, t), "index": show.words(row["index"]), "shape": show.shape(row["shape"])}
+        row |= {name: row[name] or "" for name in ("reason", "known_rule")}
+    names = [n for n in KEY_COLUMNS if n not in ("reason", "known_rule") or any(row[n] for row in rows)]
+    columns = [(t[name], KEY_COLUMNS[name][1]) for name in names]
+    return filtered_table(identity, columns, [[row[name] for name in names] for row in rows], t["filter"])
 
 
-def _agreement(item: dict, t: Texts) -> Markup:
-    return state("green" if show.passed(item) else "red", facts.agreement(item, t))
+def _pill(item: dict, t: Texts) -> Markup:
+    kind = show.state(item)
+    return state(kind, facts.state_word(kind, t))
 
 
 def _plots() -> Any:
@@ -153,8 +168,7 @@ def _keys_picture(keys: list[dict], identity: str, t: Texts) -> Markup:
     if plots is None:
         return tag("p", t["no_pictures"], class_="soft")
     with plots.style(identity):
-        figure = plots.keys_figure(keys, show.limit(keys[0].get("threshold")))
-        picture = Markup(plots.svg(figure, t["keys_picture"]))
+        picture = Markup(plots.svg(plots.keys_figure(keys), t["keys_picture"]))
     return tag("figure", tag("figcaption", t["keys_picture"]), tag("div", picture, class_="wide"))
 
 
@@ -176,17 +190,19 @@ def _conversion(found: Inputs, t: Texts) -> list[Markup]:
     columns = [(t["torch_name"], "name"), (t["torch_shape"], ""), (t["op"], ""), (t["paddle_name"], "name")]
     columns += [(t["paddle_shape"], ""), (t["rule"], ""), (t["kind"], "")]
     rows = [
-        [show.words(row.get("torch")), show.shape(row.get("torch_shape")), show.words(row.get("op"))]
-        + [show.words(row.get("paddle")), show.shape(row.get("paddle_shape"))]
-        + [show.words(row.get("rule")), row.get("kind")]
+        [facts.tensor(row, "torch"), show.shape(row.get("torch_shape")), row.get("op")]
+        + [facts.tensor(row, "paddle"), show.shape(row.get("paddle_shape")), row.get("rule"), row.get("kind")]
         for row in found.conversion["rows"]
     ]
     count = tag("p", facts.conversion_count(found.conversion, t))
     blocks = [count, filtered_table("weights", columns, rows, t["filter"])]
-    names = (("name", "name"), ("side", ""), ("reason", "long"))
-    dropped = [[row.get(name) for name, _ in names] for row in found.conversion["dropped"]]
+    dropped = [
+        [*(show.words(row.get(side)) for side in SIDES), row.get("kind"), row.get("reason")]
+        for row in found.conversion["dropped"]
+    ]
     if dropped:
-        blocks += [tag("h3", t["dropped"]), table([(t[name], kind) for name, kind in names], dropped)]
+        columns = [*((side, "name") for side in SIDES), (t["kind"], ""), (t["reason"], "long")]
+        blocks += [tag("h3", t["dropped"]), table(columns, dropped)]
     return blocks
 
 
@@ -211,15 +227,12 @@ def _curves(shown: list[training.Curve], t: Texts) -> list[Markup]:
 
 
 def _known(found: Inputs, t: Texts) -> list[Markup]:
-    kinds = {"id": "name", "title": "long", "formula": "long", "source": "long"}
-    columns = [(t[name], kind) for name, kind in kinds.items()]
-    columns += [(t["verified"], "long"), (t["part"], "long")]
+    columns = [(t["id"], "name"), *[(t[name], "long") for name in (*facts.RULE[1:], "verified")]]
     rows = []
-    for entry, parts in facts.known_entries(found):
-        verified = show.words({name: value for name, value in entry.items() if name not in kinds})
+    for entry, places in facts.known_entries(found):
         formula = tag("code", entry.get("formula"))
-        cells = [entry.get("id"), entry.get("title"), formula, source(entry.get("source")), verified, parts]
-        rows.append(cells)
+        verified = tag("details", tag("summary", len(places)), ", ".join(places))
+        rows.append([entry.get("id"), entry.get("title"), formula, source(entry.get("source")), verified])
     return [table(columns, rows)] if rows else [tag("p", t["no_known"])]
 
 

@@ -83,22 +83,27 @@ def curve_figure(curve: Curve) -> Figure:
     return figure
 
 
-def keys_figure(keys: list[dict], limit: float) -> Figure:
-    """Mean and largest difference of every key in recorded order; the threshold (NaN: none) is a line."""
+def keys_figure(keys: list[dict]) -> Figure:
+    """Difference of every key as a multiple of its limit; what is beyond all numbers is a cross at the top."""
     figure = Figure(figsize=(7.2, 2.6))
     axes = figure.subplots()
     figure.subplots_adjust(left=0.1, right=0.99, top=0.89, bottom=0.18)
-    x = range(1, len(keys) + 1)
-    largest, mean = ([show.to_float(k.get(name)) for k in keys] for name in ("max", "mean"))
-    dots = {"color": INK, "ls": "none", "marker": "o"}
-    axes.plot(x, largest, ms=4.5, mfc="none", label="largest", **dots)
-    axes.plot(x, mean, ms=3, label="mean", **dots)
-    if limit == limit:
-        axes.axhline(limit, color=LIMIT, lw=1.2, ls="--", label="threshold")
-    _from_zero(axes, [*largest, *mean, limit])
+    ratios = [(x, show.to_float(key.get("worst"))) for x, key in enumerate(keys, 1)]
+    fine = [point for point in ratios if point[1] <= 1]
+    beyond = [point for point in ratios if point[1] > 1]
+    lost = [x for x, ratio in ratios if ratio != ratio]
+    axes.axhline(1, color=LIMIT, lw=1.2, ls="--", label="limit")
+    for points, colour, label in ((fine, INK, "within"), (beyond, LIMIT, "beyond")):
+        if points:
+            axes.plot(*zip(*points, strict=True), color=colour, ls="none", marker="o", ms=4, label=label)
+    _from_zero(axes, [1, *(ratio for _, ratio in fine + beyond)])
+    if lost:
+        top = [axes.get_ylim()[1]] * len(lost)
+        axes.plot(lost, top, color=LIMIT, ls="none", marker="x", mew=2, label="not comparable", clip_on=False)
+    axes.set_xlim(0, len(keys) + 1)
     axes.set_xlabel("row in the table below")
-    axes.set_ylabel("|difference|")
-    axes.legend(loc="upper left", bbox_to_anchor=(0, 1.14), ncols=3, borderaxespad=0, borderpad=0)
+    axes.set_ylabel("difference / limit")
+    axes.legend(loc="upper left", bbox_to_anchor=(0, 1.14), ncols=4, borderaxespad=0, borderpad=0)
     return figure
 
 

@@ -11,6 +11,8 @@ import unicodedata
 from typing import Any
 
 NOTHING = "–"
+# larger numbers are as good as infinite, and no axis can show them
+MOST = 1e308
 
 
 def plain(value: Any) -> str:
@@ -28,7 +30,7 @@ def number(value: Any) -> str:
 
 def to_float(value: Any) -> float:
     """NaN for what is no number, so that a gap stays visible."""
-    return float(value) if isinstance(value, (int, float)) and abs(value) < 1e308 else math.nan
+    return float(value) if isinstance(value, (int, float)) and abs(value) < MOST else math.nan
 
 
 def shape(value: Any) -> str:
@@ -41,7 +43,7 @@ def shape(value: Any) -> str:
 
 
 def words(value: Any) -> str:
-    """Lists and dicts as "a, b" and "key value, key value" without empty entries; a float with seven digits."""
+    """Lists and dicts as "a, b" and "key value, key value"; floats with seven digits, no empty entries."""
     if isinstance(value, list):
         return ", ".join(words(item) for item in value)
     if isinstance(value, dict):
@@ -54,19 +56,16 @@ def structure(value: Any) -> str:
     return plain(json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value)
 
 
-def passed(item: dict) -> bool:
-    """Only a clear yes is a yes."""
-    return item.get("passed") is True
+def state(item: dict) -> str:
+    """The state of a part; of a key green or red, and only a clear yes is green."""
+    return plain(item["state"]) if "state" in item else "green" if item.get("passed") is True else "red"
 
 
-def worst(keys: list[dict]) -> Any:
-    """Largest of the keys' largest differences; NaN if one is NaN; None if there is none."""
-    values = [k["max"] for k in keys if isinstance(k.get("max"), (int, float))]
-    return next((v for v in values if v != v), max(values, default=None))
+def worst(keys: list[dict]) -> dict | None:
+    """The key farthest beyond its limit, or nearest to it. What is not a number is beyond every limit."""
 
+    def beyond(key: dict) -> float:
+        ratio = key.get("worst")
+        return float(ratio) if isinstance(ratio, (int, float)) and ratio <= MOST else math.inf
 
-def limit(threshold: Any) -> float:
-    """The number a threshold draws a line at, NaN where it has none."""
-    if isinstance(threshold, dict):
-        return next((v for v in map(to_float, threshold.values()) if v == v), math.nan)
-    return to_float(threshold)
+    return max(keys, key=beyond, default=None)
