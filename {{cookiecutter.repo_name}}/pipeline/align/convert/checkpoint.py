@@ -20,6 +20,8 @@ from pipeline.align.errors import UserError
 #: How the command line and port.yaml name the choice among the dictionaries of a file.
 CHOICE = "--entry"
 SHOWN = 3
+#: What a model whose parts stand in several dictionaries is called in messages.
+JOINED = "several entries, joined"
 
 
 @dataclass
@@ -61,15 +63,19 @@ class Checkpoint:
         entries = self._entries()
         fits = [self._fit(entry, arrays, wanted, aliases, optional, list(ignored)) for entry, arrays in entries.items()]
         whole = [fit for fit in fits if not fit.missing and not fit.extra]
+        if not whole and len(entries) > 1:
+            joined = self._fit(JOINED, _joined(entries, {*wanted, *aliases}), wanted, aliases, optional, list(ignored))
+            whole = [joined] if not joined.missing and not joined.extra else []
         if not whole:
             self._explain(fits, {name for name in wanted if name not in optional}, len(wanted))
         if len(whole) > 1:
             names = " or ".join(f"{CHOICE} {fit.entry or '.'}" for fit in whole)
             raise UserError(f"{self.label} holds several sets of weights that fit the model; choose with {names}")
         fit = whole[0]
-        notes = [*self.notes, *fit.notes]
-        if fit.entry:
-            notes.insert(0, f"{fit.entry!r} of {self.label} used")
+        others = [repr(entry or ".") for entry in self.entries if entry != fit.entry and fit.entry != JOINED]
+        notes = [f"used: {fit.entry!r}"] if fit.entry else []
+        notes += [f"left aside: {', '.join(others[:8])}{', …' if len(others) > 8 else ''}"] if others else []
+        notes += [*self.notes, *fit.notes]
         return Selected(_checked(fit, wanted, aliases, side, self.label), notes)
 
     def _entries(self) -> dict[str, dict[str, Array]]:
@@ -120,6 +126,12 @@ class Checkpoint:
             parts.append(f'has {_listed(best.extra)}, which the model lacks (to leave it out on purpose: "{best.extra[0]}": null in'
                          " weights.map of port.yaml)")  # fmt: skip
         raise UserError(f"{where} fits {len(set(best.found.values()))} of the model's {count} tensors: it {' and '.join(parts)}")
+
+
+def _joined(entries: dict[str, dict[str, Array]], names: set[str]) -> dict[str, Array]:
+    """All entries of which the model has tensors by name, with the entry before the name: {"encoder": …, "decoder": …}."""
+    joined = [{f"{entry}.{name}".lstrip("."): array for name, array in arrays.items()} for entry, arrays in entries.items()]
+    return {name: array for part in joined if names & part.keys() for name, array in part.items()}
 
 
 def _listed(names: list[str]) -> str:

@@ -15,6 +15,7 @@ from pipeline.align.convert import stream
 from pipeline.align.convert.arrays import NUMPY, Array, cast, equal, from_numpy
 from pipeline.align.convert.checkpoint import Checkpoint, read_source
 from pipeline.align.convert.plan import Plan, Row
+from pipeline.align.convert.tree import Tree
 from pipeline.align.errors import UserError
 
 Source = str | Path | Checkpoint | Mapping[str, Any]
@@ -117,15 +118,24 @@ def save_reference(model: Any, source: Checkpoint | None, path: str | Path) -> C
     Runs in the torch process. Tied tensors are written once, by their first name.
     """
     from pipeline.align.convert import describe_torch
-    from pipeline.align.convert.tree import Tree
 
-    tree = Tree(describe_torch.describe(model))
-    report = Conversion()
-    live = describe_torch.state(model)
+    return _save(describe_torch, model, source, path)
+
+
+def save_port(model: Any, source: Checkpoint | None, path: str | Path) -> Conversion:
+    """The same for a live Paddle model, in the Paddle process; a path named .pdparams becomes a file for paddle.load."""
+    from pipeline.align.convert import describe_paddle
+
+    return _save(describe_paddle, model, source, path)
+
+
+def _save(describe: Any, model: Any, source: Checkpoint | None, path: str | Path) -> Conversion:
+    tree, live, report = Tree(describe.describe(model)), describe.state(model), Conversion()
     given = live
     if source is not None:
+        # old torch files lack these counters
         counters = [name for name in tree.tensors if name.endswith("num_batches_tracked")]
-        selected = source.select({name: ref.shape for name, ref in tree.tensors.items()}, tree.aliases, counters, (), "torch")
+        selected = source.select({name: ref.shape for name, ref in tree.tensors.items()}, tree.aliases, counters, (), tree.framework)
         given = {**{name: live[name] for name in counters}, **selected.arrays}
         report.notes += selected.notes
 
@@ -137,5 +147,6 @@ def save_reference(model: Any, source: Checkpoint | None, path: str | Path) -> C
         _note(report, name, cast(array.read(), array.dtype, dtype, made, repr(name)))
         return made
 
-    stream.write(Path(path), [(name, ref.shape, ref.dtype) for name, ref in tree.tensors.items()], make, {"format": "pt"})
+    entries = [(name, ref.shape, ref.dtype) for name, ref in tree.tensors.items()]
+    stream.write(Path(path), entries, make, {"format": "pt" if tree.framework == "torch" else "pd"})
     return report

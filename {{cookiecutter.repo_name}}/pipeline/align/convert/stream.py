@@ -1,23 +1,26 @@
 # Copyright (c) 2026 The reprod-template Authors.
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
-"""Weight files as streams: safetensors read from a memory map, safetensors and .pdparams written tensor by tensor.
+"""Weight files as streams: tensors read from maps of their own bytes, files written tensor by tensor.
 
 Formats: https://github.com/huggingface/safetensors (8 bytes of header length, JSON header, data without gaps); .pdparams is
-a pickle of {name: numpy array}, which paddle.load reads; only opcodes that build that are written.
+a pickle of {name: numpy array}, which paddle.load reads.
 """
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
+from pipeline.align.atomic import replacing
 from pipeline.align.convert.arrays import NUMPY, Array
 from pipeline.align.errors import UserError
 
@@ -27,55 +30,66 @@ NAMES = {
 }  # fmt: skip
 CODES = {name: code for code, name in NAMES.items()}
 LARGEST_HEADER = 100_000_000
+#: Smaller tensors are read, larger ones mapped.
+MAPPED_FROM = 1 << 16
 #: (name, shape, dtype name) of a tensor to be written, in the order of writing.
 Entry = tuple[str, tuple[int, ...], str]
 
 
-def map_file(path: Path) -> mmap.mmap:
-    """The file as a read-only memory map; raises UserError where it is empty or unreadable."""
-    try:
-        with open(path, "rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read: {error}") from None
+class DataFile:
+    """An open file from which ranges are mapped on demand, so that nothing but the tensor in use takes up memory."""
 
+    def __init__(self, path: Path):
+        try:
+            self.file = open(path, "rb")  # noqa: SIM115  (lives as long as the arrays that read from it)
+            self.size = os.fstat(self.file.fileno()).st_size
+        except OSError as error:
+            raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
+        self.path = path
 
-def view(data: mmap.mmap, start: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """A tensor in a mapped file, read-only; its pages are loaded when touched."""
-    kind = NUMPY[dtype]
-    count = int(np.prod(shape, dtype=np.int64))
-    return np.frombuffer(data, kind, count, start).reshape(shape) if count else np.empty(shape, kind)
+    def read(self, start: int, size: int) -> bytes:
+        """A range as bytes."""
+        self.file.seek(start)
+        return self.file.read(size)
+
+    def array(self, start: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        """A tensor in the file, read-only; its pages are loaded when touched and freed with it."""
+        kind, count = NUMPY[dtype], math.prod(shape)
+        size = count * kind.itemsize
+        if size < MAPPED_FROM:
+            return np.frombuffer(self.read(start, size), kind).reshape(shape)
+        skip = start % mmap.ALLOCATIONGRANULARITY
+        mapped = mmap.mmap(self.file.fileno(), size + skip, access=mmap.ACCESS_READ, offset=start - skip)
+        return np.frombuffer(mapped, kind, count, skip).reshape(shape)
+
+    def lazy(self, start: int, shape: tuple[int, ...], dtype: str) -> Array:
+        """The same, read when asked for."""
+        return Array(shape, dtype, lambda: self.array(start, shape, dtype))
 
 
 def read_safetensors(path: Path) -> dict[str, Array]:
     """Every tensor of a safetensors file by name; the values stay in the file. Raises UserError for a damaged file."""
-    data = map_file(path)
+    data = DataFile(path)
     try:
-        (length,) = struct.unpack("<Q", data[:8])
-        if length > min(LARGEST_HEADER, len(data) - 8):
+        (length,) = struct.unpack("<Q", data.read(0, 8))
+        if length > min(LARGEST_HEADER, data.size - 8):
             raise ValueError("the header is longer than the file")
-        header = json.loads(data[8 : 8 + length], object_pairs_hook=_unique)
+        header = json.loads(data.read(8, length), object_pairs_hook=_unique)
+        header.pop("__metadata__", None)
         found, end = {}, 0
-        for name, entry in sorted(header.items(), key=lambda item: item[1].get("data_offsets", [0])):
-            if name == "__metadata__":
-                continue
+        for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             code, shape, (start, stop) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
             if code not in NAMES:
-                raise UserError(f"{path}: {name!r} is {code}: a quantised or 8-bit file cannot be converted; use the unquantised weights")
-            size = int(np.prod(shape, dtype=np.int64)) * NUMPY[NAMES[code]].itemsize
-            if start != end or stop - start != size:
+                raise UserError(f"{path}: {name!r} is {code}: a quantised file cannot be converted; use the weights from before")
+            if start != end or stop - start != math.prod(shape) * NUMPY[NAMES[code]].itemsize or any(size < 0 for size in shape):
                 raise ValueError(f"{name!r} of {shape} {code} lies at {start} to {stop}")
             end = stop
-            found[name] = Array(shape, NAMES[code], _reader(data, 8 + length + start, shape, NAMES[code]))
-        if 8 + length + end != len(data):
-            raise ValueError(f"it has {len(data)} bytes, its header describes {8 + length + end}")
-    except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+            found[name] = data.lazy(8 + length + start, shape, NAMES[code])
+        if 8 + length + end != data.size:
+            raise ValueError(f"it has {data.size} bytes, its header describes {8 + length + end}")
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError) as error:
         raise UserError(f"{path} is no complete safetensors file (cut off or damaged?): {error}") from None
-    return found
-
-
-def _reader(data: mmap.mmap, start: int, shape: tuple[int, ...], dtype: str) -> Callable[[], np.ndarray]:
-    return lambda: view(data, start, shape, dtype)
+    return {name: found[name] for name in header}
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -84,69 +98,64 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return dict(pairs)
 
 
-def write(path: Path, entries: Iterable[Entry], make: Callable[[str], np.ndarray], metadata: Mapping[str, str] | None = None) -> None:
+def write(path: Path, entries: Iterable[Entry], make: Callable[[str], np.ndarray], metadata: Mapping[str, str]) -> None:
     """Write a weight file, .pdparams if named so and safetensors otherwise, all or nothing.
 
     `make(name)` gives the values (bits for bfloat16) of one entry; one is held in memory at a time.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    writer = _write_pdparams if path.suffix == ".pdparams" else _write_safetensors
-    try:
-        with open(temporary, "wb") as file:
-            writer(file, list(entries), make, dict(metadata or {}))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as file:
+        if Path(path).suffix == ".pdparams":
+            _write_pdparams(file, entries, make)
+        else:
+            _write_safetensors(file, list(entries), make, dict(metadata))
 
 
-def _write_safetensors(file, entries: list[Entry], make: Callable[[str], np.ndarray], metadata: dict[str, str]) -> None:
+def _write_safetensors(file: BinaryIO, entries: list[Entry], make: Callable[[str], np.ndarray], metadata: dict[str, str]) -> None:
     # larger items first keeps every tensor aligned
     entries = sorted(entries, key=lambda entry: -NUMPY[entry[2]].itemsize)
-    header: dict[str, object] = {"__metadata__": metadata} if metadata else {}
+    header: dict[str, object] = {"__metadata__": metadata}
     start = 0
     for name, shape, dtype in entries:
         if dtype not in CODES:
             raise UserError(f"{name!r} is {dtype}, which a safetensors file cannot hold; write a .pdparams file")
-        stop = start + int(np.prod(shape, dtype=np.int64)) * NUMPY[dtype].itemsize
+        stop = start + math.prod(shape) * NUMPY[dtype].itemsize
         header[name] = {"dtype": CODES[dtype], "shape": list(shape), "data_offsets": [start, stop]}
         start = stop
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     file.write(struct.pack("<Q", len(text)) + text)
     for name, shape, dtype in entries:
-        file.write(_bytes(make(name), name, shape, dtype))
+        file.write(_content(make(name), name, shape, dtype))
 
 
-def _write_pdparams(file, entries: list[Entry], make: Callable[[str], np.ndarray], metadata: dict[str, str]) -> None:
-    # numpy.ndarray.__setstate__(version, shape, dtype, fortran order, bytes): the same under every numpy
+def _write_pdparams(file: BinaryIO, entries: Iterable[Entry], make: Callable[[str], np.ndarray]) -> None:
+    """The opcodes that build {name: array} as numpy's own pickles do; numpy 1 and 2 know the old module name."""
     file.write(pickle.PROTO + b"\x04" + pickle.EMPTY_DICT)
     for name, shape, dtype in entries:
-        encoded = name.encode()
-        file.write(pickle.BINUNICODE + struct.pack("<I", len(encoded)) + encoded)
-        file.write(b"cnumpy\nndarray\n" + _inner((0,)) + _inner("b") + pickle.TUPLE2 + pickle.REDUCE)
-        file.write(pickle.MARK + _inner(1) + _inner(shape))
-        file.write(b"cnumpy\ndtype\n" + _inner(NUMPY[dtype].str) + pickle.TUPLE1 + pickle.REDUCE + pickle.NEWFALSE)
-        data = _bytes(make(name), name, shape, dtype)
-        file.write(pickle.BINBYTES8 + struct.pack("<Q", data.nbytes))
-        file.write(data)
+        kind = NUMPY[dtype]
+        file.write(_pushed(name) + b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n" + _pushed((0,)) + _pushed("b"))
+        file.write(pickle.TUPLE3 + pickle.REDUCE + pickle.MARK + _pushed(1) + _pushed(shape))
+        file.write(b"cnumpy\ndtype\n" + _pushed(kind.str[1:]) + pickle.NEWFALSE + pickle.NEWTRUE + pickle.TUPLE3 + pickle.REDUCE)
+        state = _pushed(3) + _pushed(kind.str[0]) + 3 * pickle.NONE + 2 * _pushed(-1) + _pushed(0)
+        file.write(pickle.MARK + state + pickle.TUPLE + pickle.BUILD + pickle.NEWFALSE)
+        content = _content(make(name), name, shape, dtype)
+        file.write(pickle.BINBYTES8 + struct.pack("<Q", content.nbytes))
+        file.write(content)
         file.write(pickle.TUPLE + pickle.BUILD + pickle.SETITEM)
     file.write(pickle.STOP)
 
 
-def _inner(value: object) -> bytes:
-    """The opcodes that push a small value, without frame, header, memo and stop."""
+def _pushed(value: tuple | int | str) -> bytes:
+    """The opcodes that push a small value."""
     if isinstance(value, tuple):
-        return pickle.MARK + b"".join(map(_inner, value)) + pickle.TUPLE
+        return pickle.MARK + b"".join(map(_pushed, value)) + pickle.TUPLE
     if isinstance(value, int):
-        return pickle.BININT + struct.pack("<i", value) if value < 1 << 31 else pickle.LONG1 + b"\x08" + struct.pack("<q", value)
-    return pickle.SHORT_BINUNICODE + bytes([len(str(value))]) + str(value).encode()
+        return pickle.LONG1 + b"\x08" + struct.pack("<q", value)
+    encoded = value.encode()
+    return pickle.BINUNICODE + struct.pack("<I", len(encoded)) + encoded
 
 
-def _bytes(array: np.ndarray, name: str, shape: tuple[int, ...], dtype: str) -> memoryview:
+def _content(array: np.ndarray, name: str, shape: tuple[int, ...], dtype: str) -> memoryview:
     if array.shape != shape or array.dtype != NUMPY[dtype]:
         raise AssertionError(f"{name!r}: {array.shape} {array.dtype} was made for {shape} {dtype}")
     return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))

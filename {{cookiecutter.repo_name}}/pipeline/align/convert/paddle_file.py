@@ -1,0 +1,71 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""Read what paddle.save wrote, without Paddle and without running anything."""
+from __future__ import annotations
+
+import importlib
+import mmap
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.align.convert.arrays import NUMPY, Array
+from pipeline.align.errors import UserError
+from pipeline.align.unpickle import Refused, read_pickle
+
+#: What paddle.save adds to a state_dict, and what older versions add where they cut a large tensor.
+PADDLE_NAMES, CUT = "StructuredToParameterName@@", "UnpackBigParamInfor@@"
+#: All that a nested dictionary of tensors names: Paddle pickles a tensor as tuple((name, array)).
+SAFE = {(module, name) for core in ("core", "_core") for module, name in (
+    (f"numpy.{core}.multiarray", "_reconstruct"), (f"numpy.{core}.multiarray", "scalar"), (f"numpy.{core}.numeric", "_frombuffer"))}
+SAFE |= {("numpy", "ndarray"), ("numpy", "dtype"), ("builtins", "tuple"), ("collections", "OrderedDict"), ("_codecs", "encode")}
+
+
+class _Nested(pickle.Unpickler):
+    """Knows SAFE and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        module = module.replace("__builtin__", "builtins")
+        if (module, name) not in SAFE:
+            raise Refused(f"{module}.{name}")
+        return getattr(importlib.import_module(module), name)
+
+
+def read_paddle(path: Path) -> Any:
+    """The saved object with Arrays for tensors, mapped if it is one dictionary of tensors and in memory if it is nested."""
+    with open(path, "rb") as file:
+        view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        try:
+            value, _ = read_pickle(view)
+        except Refused:
+            value = _read_nested(path, file)
+    return _plain(value, path)
+
+
+def _read_nested(path: Path, file: Any) -> Any:
+    try:
+        return _Nested(file, encoding="latin1").load()
+    except Refused as refused:
+        raise UserError(f"{path} is more than weights: it holds {refused}, which only running code from the file can rebuild; save"
+                        " model.state_dict() instead") from None  # fmt: skip
+    except Exception as error:  # damaged bytes make unpicklers raise almost anything
+        raise UserError(f"{path} is no complete file of paddle.save (cut off or damaged?): {error}") from None
+
+
+def _plain(value: Any, path: Path) -> Any:
+    if isinstance(value, np.ndarray):
+        # Paddle saves the bits of bfloat16 as uint16
+        name = "bfloat16" if value.dtype == np.uint16 else value.dtype.name
+        if name not in NUMPY:
+            raise UserError(f"{path} holds an array of dtype {value.dtype}; a tensor of numbers is needed")
+        return Array(value.shape, name, lambda: value.astype(NUMPY[name], copy=False))
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], np.ndarray):
+        return _plain(value[1], path)
+    if isinstance(value, dict):
+        if CUT in value:
+            raise UserError(f"{path} holds tensors cut in pieces (pickle protocol 2 or 3); save it again with paddle.save")
+        return {key: _plain(one, path) for key, one in value.items() if key != PADDLE_NAMES}
+    return [_plain(one, path) for one in value] if isinstance(value, (list, tuple)) else value
