@@ -137,6 +137,11 @@ class Backend:
         """The LR that the next step uses (scheduler.get_lr() would compute another one: CASES S1)."""
         return float(optimizer.get_lr())
 
+    def betas(self, optimizer: paddle.optimizer.Optimizer) -> list[float] | None:
+        """beta1 and beta2 of an optimizer of Adam's family, else None."""
+        betas = [getattr(optimizer, name, None) for name in ("_beta1", "_beta2")]
+        return None if None in betas else [float(beta) for beta in betas]
+
     def zero_grad(self, optimizer: paddle.optimizer.Optimizer) -> None:
         """Forget the gradients, so that a parameter without one stays out of the next step.
 

@@ -152,6 +152,11 @@ class Backend:
         """The LR that the next step uses (first parameter group)."""
         return float(optimizer.param_groups[0]["lr"])
 
+    def betas(self, optimizer: torch.optim.Optimizer) -> list[float] | None:
+        """beta1 and beta2 of an optimizer of Adam's family, else None."""
+        betas = optimizer.defaults.get("betas")
+        return None if betas is None else [float(beta) for beta in betas]
+
     def zero_grad(self, optimizer: torch.optim.Optimizer) -> None:
         """Forget the gradients, so that a parameter without one stays out of the next step."""
         optimizer.zero_grad(set_to_none=True)

@@ -56,18 +56,20 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     align = add("align", _align, "run and check steps 1 to 5 on both sides, and write the report")
-    align.add_argument("steps", nargs="*", type=int, choices=STEPS, metavar="STEP", help="steps to run (default: all)")
+    align.add_argument("steps", nargs="*", type=_step, metavar="STEP", help="steps to run (default: all)")
     run = add("run", _run, "run steps and record their numbers, without judging them")
-    run.add_argument("steps", nargs="*", type=int, choices=STEPS, metavar="STEP", help="steps to run (default: all)")
+    run.add_argument("steps", nargs="*", type=_step, metavar="STEP", help="steps to run (default: all)")
     run.add_argument("--side", choices=(*SIDES, "both"), default="both", help="which side to run (default: both)")
     check = add("check", _check, "judge the records of steps; exit status 1 where one is not green")
-    check.add_argument("steps", nargs="*", type=int, choices=STEPS, metavar="STEP", help="steps to check (default: all)")
+    check.add_argument("steps", nargs="*", type=_step, metavar="STEP", help="steps to check (default: all)")
     check.add_argument("--details", action="store_true", help="show every compared array, not only the failed ones")
     fake = add("fake-data", _fake_data, "write the fake batch that port.yaml describes")
     fake.add_argument("--from-reference", action="store_true", help="also save one batch of the reference's own data for step 1")
     convert = add("convert", _convert, "convert weights between the reference and the port")
     convert.add_argument("checkpoint", nargs="?", help="a checkpoint to convert (default: the reference as port.yaml builds it)")
     convert.add_argument("--output", help="where the converted weights go (.safetensors or .pdparams)")
+    convert.add_argument("--entry", help="which dictionary of the checkpoint to use, where several fit")
+    convert.add_argument("--trust-pickle", action="store_true", help="run the code that a checkpoint of unknown origin names")
     convert.add_argument("--to", choices=SIDES, default="paddle", help="direction (default: paddle)")
     compare = add("compare", _compare, "compare two record files of any origin")
     compare.add_argument("files", nargs=2, metavar="FILE")
@@ -75,6 +77,12 @@ def _parser() -> argparse.ArgumentParser:
     add("status", _status, "the six nodes and their state")
     add("report", _report, "write the report as HTML and Markdown")
     return parser
+
+
+def _step(text: str) -> int:
+    if text not in map(str, STEPS):
+        raise argparse.ArgumentTypeError(f"there is no step {text!r}; steps are 1 to 5")
+    return int(text)
 
 
 def _sides(name: str) -> tuple[str, ...]:
@@ -130,6 +138,27 @@ def _fake_data(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
     return 0
 
 
+def _convert(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
+    import json
+
+    from pipeline.align.convert import Plan, convert_file, read_source, table
+
+    if args.checkpoint is None and (args.output or args.to != "paddle"):
+        raise UserError("name the checkpoint to convert: python -m pipeline convert FILE --output FILE")
+    if args.checkpoint is not None and not args.output:
+        raise UserError(f"name the file to write: python -m pipeline convert {args.checkpoint} --output FILE")
+    if _run_jobs(args, paths, cfg, {"torch": ["weights"], "paddle": ["convert"]}):
+        return 2
+    plan = Plan.from_json(json.loads(paths.conversion.read_text(encoding="utf-8")))
+    if args.checkpoint is None:
+        print(table.text(plan))
+        return 0
+    done = convert_file(plan, read_source(args.checkpoint, args.entry, args.trust_pickle), args.output, args.to)
+    print(table.text(plan, done))
+    print(f"{args.output}: written")
+    return 0
+
+
 def _compare(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
     from pipeline.align import table, verdict
 
@@ -147,9 +176,9 @@ def _status(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
 
 
 def _report(args: argparse.Namespace, paths: Paths, cfg: Settings, quiet: bool = False) -> int:
-    from pipeline.align import report
+    from pipeline.align import report, status
 
-    html, markdown = report.build(paths.root, cfg.language)
+    html, markdown = report.build(paths.root, cfg.language, status.read(paths, cfg))
     if not quiet:
         print(markdown.read_text(encoding="utf-8"))
     print(f"report: {html.relative_to(paths.root)}")

@@ -16,6 +16,7 @@ import numpy as np
 from pipeline.align import provenance, records
 from pipeline.align.contract import Contract
 from pipeline.align.convert import Plan
+from pipeline.align.convert.tree import Tree
 from pipeline.align.errors import PortError, UserError
 from pipeline.align.fake_data import read_batch
 from pipeline.align.paths import Paths
@@ -32,6 +33,7 @@ class Context:
         self.paths, self.cfg, self.backend, self.side = paths, cfg, backend, side
         self.contract = Contract(paths, side, backend)
         self.started = time.perf_counter()
+        self._aliases: Mapping[str, str] | None = None
 
     def build_model(self) -> Any:
         """A fresh model from the seed of the settings."""
@@ -67,6 +69,19 @@ class Context:
         with self.backend.no_grad():
             outputs = self.contract.forward(model, batch)
         return {name: self.backend.numpy(value) for name, value in outputs.items()}
+
+    def state(self, model: Any) -> dict[str, np.ndarray]:
+        """Every parameter and buffer once, by its first state_dict name."""
+        return self._once(model, self.backend.state(model))
+
+    def gradients(self, model: Any) -> dict[str, np.ndarray]:
+        """The gradients that exist, by first name."""
+        return self._once(model, {name: value for name, value in self.backend.gradients(model).items() if value is not None})
+
+    def _once(self, model: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if self._aliases is None:
+            self._aliases = Tree(self.backend.describe(model)).aliases
+        return {self._aliases.get(name, name): value for name, value in arrays.items()}
 
     def source_weights(self) -> Path:
         """The reference's probe weights, from which both sides' are made."""

@@ -11,17 +11,19 @@ from dataclasses import dataclass
 class Part:
     """One pair of records.
 
-    `mapped`: arrays are by parameter name, the reference's are converted to the port's names and layout first.
-    `threshold`: key of port.yaml's align.thresholds. `zeros`: an array of zeros on both sides is legitimate.
-    `judge`: "numbers", or the name of a special comparison in check.py.
+    `threshold`: its name in thresholds.py and port.yaml's align.thresholds. `zeros`: zeros on both sides are legitimate, for
+    all arrays or for patterns of their names.
+    `eval_mode`: the record must say that no module was in train mode. `judge`: the kind of comparison, see judges.py.
+    `record`: the part whose records it reads, where they are not its own.
     """
 
     name: str
     title: str
     threshold: str
-    mapped: bool = False
-    zeros: bool = False
+    zeros: bool | tuple[str, ...] = False
+    eval_mode: bool = False
     judge: str = "numbers"
+    record: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,33 +39,34 @@ class Node:
 
 NODES = (
     Node("forward", 1, "model structure", "forward", (
-        Part("forward", "outputs for the fake batch", "forward"),
-        Part("forward_real", "outputs for the reference's own batch", "forward"),
+        Part("forward", "outputs for the fake batch", "forward", eval_mode=True),
+        Part("forward_real", "outputs for the reference's own batch", "forward", eval_mode=True),
     )),
     Node("metric", 2, "data and metric", "metric", (
-        Part("data_train", "training samples", "data", zeros=True),
-        Part("data_val", "validation samples", "data", zeros=True),
+        Part("data_train", "training samples", "data", zeros=("label*", "index")),
+        Part("data_val", "validation samples", "data", zeros=("label*", "index")),
         Part("metric_same", "metric of the same predictions", "metric", zeros=True),
         Part("metric", "metric from data to number", "metric", zeros=True),
     )),
     Node("loss", 3, "loss", "loss", (
-        Part("loss", "loss of the fake batch", "loss"),
+        Part("loss", "loss of the fake batch", "loss", eval_mode=True),
         Part("loss_same", "loss and gradient of the same outputs", "loss"),
     )),
     Node("backward", 4, "optimizer, schedule and backward", "bp_align", (
-        Part("lr", "learning rate over the whole training", "lr", zeros=True, judge="lr"),
-        Part("gradients", "gradients of the first step", "gradients", mapped=True, zeros=True, judge="group"),
-        Part("updates", "what the optimizer changed, eval mode", "updates", mapped=True, zeros=True, judge="group"),
-        Part("optimizer", "what the optimizer makes of given gradients", "updates", mapped=True, zeros=True, judge="group"),
-        Part("bp_align", "losses of training steps, eval mode", "backward"),
+        Part("lr", "learning rate over the whole training", "lr", judge="lr"),
+        Part("gradients", "gradients of the first step", "gradients", judge="gradients"),
+        Part("updates", "what the optimizer changed, eval mode", "updates", judge="updates"),
+        Part("optimizer", "what the optimizer makes of given gradients", "updates", judge="updates"),
+        Part("bp_align", "losses of training steps, eval mode", "backward", eval_mode=True),
         Part("bp_train", "losses of training steps, train mode", "train_mode"),
-        Part("buffers", "running statistics after train mode", "buffers", mapped=True, zeros=True, judge="buffers"),
+        Part("buffers", "running statistics after train mode", "buffers", judge="buffers"),
     )),
     Node("training", 5, "training", "train_align", (
-        Part("init", "initialisation statistics", "init", zeros=True, judge="init"),
+        Part("init", "initialisation statistics", "updates", judge="init"),
         Part("order", "order of the training data and LR curve", "lr", zeros=True),
         Part("first_loss", "loss of the first iteration", "train_mode"),
-        Part("train_align", "final metric", "training", zeros=True, judge="training"),
+        Part("train_align", "final metric", "training", zeros=True),
+        Part("benchmark", "final metric against the paper", "training", judge="benchmark", record="train_align"),
     )),
 )  # fmt: skip
 OPTIONAL_PARTS = ("forward_real",)

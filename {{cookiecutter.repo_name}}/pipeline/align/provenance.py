@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 import platform
 import sys
 from collections.abc import Mapping
@@ -47,7 +48,7 @@ def loaded_code(paths: Paths, side: str) -> dict[str, str]:
     found = {}
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if not file or not file.endswith(".py"):
+        if not file or not file.endswith(".py") or not os.path.isabs(file):  # torch invents relative names
             continue
         path = Path(file).resolve()
         if path.is_relative_to(paths.root.resolve()) and not path.is_relative_to(other.resolve()):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.align.verdict import KeyResult, NodeResult, PartResult
+from pipeline.align.results import KeyResult, NodeResult, PartResult
 
 
 def number(value: float | None) -> str:

@@ -25,7 +25,7 @@ from pipeline.align.thresholds import Threshold, threshold
 
 __all__ = [
     "KeyResult", "NodeResult", "PartResult", "Rules", "compare_files", "compare_records", "judge_benchmark", "judge_lr",
-    "judge_part", "write_diff_log",
+    "judge_part", "open_pair", "summarise", "write_diff_log",
 ]  # fmt: skip
 #: From this many elements on two threads share the work; numpy computes outside the interpreter's lock.
 PARALLEL_FROM = 1 << 22
@@ -60,11 +60,20 @@ def judge_part(
     part: str, torch_path: Path, paddle_path: Path, limit: Threshold, rules: Rules | None = None, *, step: int,
     stale: Callable[[Mapping[str, Any]], str | None] | None = None,
 ) -> PartResult:
-    """The verdict on one pair of record files. Nothing in the files makes it raise.
+    """The verdict on one pair of record files: `open_pair`, then `compare_records`. Nothing in the files makes it raise."""
+    rules = rules or Rules()
+    pair = open_pair(part, torch_path, paddle_path, eval_mode=rules.eval_mode, step=step, stale=stale)
+    return pair if isinstance(pair, PartResult) else compare_records(part, *pair, limit, rules)
+
+
+def open_pair(
+    part: str, torch_path: Path, paddle_path: Path, *, eval_mode: bool, step: int,
+    stale: Callable[[Mapping[str, Any]], str | None] | None = None,
+) -> tuple[Record, Record] | PartResult:
+    """The reference's and the port's record, or the verdict where they may not be compared.
 
     step: named in what to run again; stale(provenance): why a record no longer speaks for the code, or None.
     """
-    rules = rules or Rules()
     found: dict[str, Record] = {}
     for side, path in (("torch", Path(torch_path)), ("paddle", Path(paddle_path))):
         again = f"run `python -m pipeline run {step} --side {side}`"
@@ -80,7 +89,7 @@ def judge_part(
         outdated = stale(found[side].provenance) if stale else None
         if outdated:
             return PartResult(part, "stale", f"{path.name} is stale, {outdated}: {again}")
-        reason = _not_in_eval_mode(found[side].provenance, rules.eval_mode)
+        reason = _not_in_eval_mode(found[side].provenance, eval_mode)
         if reason:
             return PartResult(part, "red", f"{path.name}: {reason}")
     reason = _different_start(found["torch"].provenance, found["paddle"].provenance)
@@ -90,7 +99,7 @@ def judge_part(
         _verify(found["torch"], found["paddle"])
     except UserError as error:
         return PartResult(part, "red", str(error))
-    return compare_records(part, found["torch"], found["paddle"], limit, rules)
+    return found["torch"], found["paddle"]
 
 
 def compare_records(part: str, torch: Record, paddle: Record, limit: Threshold, rules: Rules | None = None) -> PartResult:
@@ -124,7 +133,7 @@ def compare_records(part: str, torch: Record, paddle: Record, limit: Threshold, 
         with ThreadPoolExecutor(2) as pool:
             results = list(pool.map(one, keys))
     explained = [rule.describe(result.key) for result, rule in results if rule]
-    result = _part(part, [result for result, _ in results], explained)
+    result = summarise(part, [result for result, _ in results], explained)
     return judge_lr(result, torch, paddle) if rules.schedule else result
 
 
@@ -188,7 +197,8 @@ def _verify(*pair: Record) -> None:
         list(pool.map(Record.verify, pair))
 
 
-def _part(part: str, keys: list[KeyResult], explained: list[dict[str, Any]]) -> PartResult:
+def summarise(part: str, keys: list[KeyResult], explained: list[dict[str, Any]]) -> PartResult:
+    """The verdict on a part from those on its arrays; its reason is that of the first failed one."""
     failed = [key for key in keys if not key.passed]
     reason = f"{failed[0].key}: {failed[0].reason}" if failed else ""
     if len(failed) > 1:

@@ -15,6 +15,7 @@ import os
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,8 @@ JOBS = {
     "step1": "step1.run", "step2": "step2.run", "step3": "step3.run", "step4": "step4.run", "step5": "step5.run",
 }  # fmt: skip
 
+#: Warnings of the frameworks that say nothing about a port.
+KNOWN_WARNINGS = ("No ccache found", "When training, we now always track global mean and variance")
 #: The job that gives each side its weights.
 FIRST_JOB = {"torch": "weights", "paddle": "convert"}
 
@@ -48,6 +51,8 @@ def run_job(context: Context, job: str) -> None:
 def open_context(side: str, paths: Paths, cfg: Settings) -> Context:
     """Import the framework and the contract of one side. Raises UserError or PortError."""
     try:
+        if importlib.import_module(side).__file__ is None:  # without Paddle, `paddle` is this repository's folder
+            raise ImportError(f"no module named {side!r}")
         backend = importlib.import_module(f"pipeline.align.backend_{side}").Backend()
     except ImportError as error:
         raise UserError(f"{sys.executable} cannot import {side} ({error}); run make setup, or name the interpreter of that "
@@ -85,6 +90,8 @@ def serve(side: str, overrides: Sequence[str], debug: bool) -> None:
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
+    for noise in KNOWN_WARNINGS:
+        warnings.filterwarnings("ignore", message=noise)
     paths = Paths(ROOT)
     opened: list[Context] = []
 

@@ -8,22 +8,25 @@ Needs neither framework. Every input is optional: what is absent or unreadable i
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from pathlib import Path
 
+from pipeline.align.atomic import replacing
 from pipeline.align.paths import Paths
+from pipeline.align.results import NodeResult
 
 from . import inputs, markdown, page
 from .texts import texts_for
 
 
-def build(root: Path, language: str) -> tuple[Path, Path]:
+def build(root: Path, language: str, nodes: Sequence[NodeResult] | None = None) -> tuple[Path, Path]:
     """Write report.html and report.md into `root`/pipeline/work and return their paths.
 
-    `language` is "zh" or "en"; anything else raises UserError.
+    `language` is "zh" or "en"; anything else raises UserError. `nodes`: the state of the nodes as it is now, by default
+    as the last check left it.
     """
     texts = texts_for(language)
-    found = inputs.load(root)
+    found = inputs.load(root, None if nodes is None else [node.to_json() for node in nodes])
     folder = Paths(root).work
     folder.mkdir(parents=True, exist_ok=True)
     html_path, markdown_path = folder / "report.html", folder / "report.md"
@@ -33,7 +36,5 @@ def build(root: Path, language: str) -> tuple[Path, Path]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace `path` in one move, so that a reader never sees half a page."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(text.encode("utf-8"))
-    os.replace(temporary, path)
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))

@@ -48,8 +48,11 @@ class Inputs:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-def load(root: Path) -> Inputs:
-    """Read all inputs below `root`; what is absent or broken becomes a problem, never an exception."""
+def load(root: Path, nodes: list[dict[str, Any]] | None = None) -> Inputs:
+    """Read all inputs below `root`; what is absent or broken becomes a problem, never an exception.
+
+    `nodes`: replaces those of verdicts.json.
+    """
     found, paths = Inputs(), Paths(root)
     # without the checks of load_settings(): a wrong setting must not hide the report
     settings = _read(paths.settings, yaml.safe_load, found.problems) or {}
@@ -57,7 +60,7 @@ def load(root: Path) -> Inputs:
     found.model = str(_dict(settings.get("model")).get("name") or "")
     verdicts = _read(paths.verdicts, json.loads, found.problems) or {}
     found.made = str(verdicts.get("made", ""))
-    found.nodes = _six_nodes(_dicts(verdicts.get("nodes")))
+    found.nodes = _six_nodes(_dicts(verdicts.get("nodes")) if nodes is None else nodes)
     for side in SIDES:
         history = _read(paths.history(side), json.loads, found.problems)
         if history is not None:

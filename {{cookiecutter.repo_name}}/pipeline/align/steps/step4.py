@@ -64,38 +64,37 @@ def _changes(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> dic
 
 
 def _record_given(context: Context, peak: int) -> None:
-    """Updates for gradients that do not come from the model: what differs here is the optimizer's alone.
-
-    The loss sum(parameter * g) has the gradient g. g is drawn per parameter in the reference's layout and converted.
-    """
+    """Updates for gradients that do not come from the model: what differs here is the optimizer's alone."""
     model, optimizer, schedule = _start(context, peak, training=False)
-    before = context.backend.state(model)
+    before, given = context.state(model), {}
     for step in range(GIVEN_STEPS):
-        if step < GIVEN_STEPS - 1:
-            given = context.given_gradients(model, step)
-            context.backend.set_gradients(model, given)
-        else:
-            context.backend.set_gradients(model, {name: np.zeros_like(value) for name, value in given.items()})
+        last = step == GIVEN_STEPS - 1
+        given = {name: np.zeros_like(value) for name, value in given.items()} if last else context.given_gradients(model, step)
+        context.backend.set_gradients(model, given)
         _update(context, optimizer, schedule)
-    context.record("optimizer", _changes(before, context.backend.state(model)))
+    context.record("optimizer", _changes(before, context.state(model)))
 
 
 def _record_eval_steps(context: Context, peak: int) -> None:
     model, optimizer, schedule = _start(context, peak, training=False)
     tensors = context.tensors(context.fake_batch())
     loss_function = context.contract.build_loss(context.cfg)
-    before, losses = context.backend.state(model), {}
+    before, losses, rates = context.state(model), {}, []
+    peaks: dict[str, np.ndarray] = {}
     for step in range(context.cfg.align.train_steps):
         loss = loss_function(context.contract.forward(model, tensors), tensors[-1])
         losses[f"loss_{step}"] = context.backend.numpy(loss)
         loss.backward()
+        gradients = context.gradients(model)
         if step == 0:
-            gradients = context.backend.gradients(model)
+            context.record("gradients", gradients)
+        peaks = {name: np.maximum(np.abs(value), peaks.get(name, 0)) for name, value in gradients.items()}
+        rates.append(context.backend.learning_rate(optimizer))
         _update(context, optimizer, schedule)
     left_on = context.backend.training_modules(model)
-    none = sorted(name for name, value in gradients.items() if value is None)
-    context.record("gradients", {n: v for n, v in gradients.items() if v is not None}, no_gradient=none)
-    context.record("updates", _changes(before, context.backend.state(model)))
+    betas = context.backend.betas(optimizer)
+    context.record("peak_gradients", peaks)
+    context.record("updates", _changes(before, context.state(model)), betas=betas, learning_rates=rates)
     context.record("bp_align", losses, eval_mode={"training_modules": left_on})
 
 
@@ -104,7 +103,7 @@ def _record_train_steps(context: Context, peak: int) -> None:
     model, optimizer, schedule = _start(context, peak, training=True)
     tensors = context.tensors(context.fake_batch())
     loss_function = context.contract.build_loss(context.cfg)
-    before, losses = context.backend.state(model), {}
+    before, losses = context.state(model), {}
     norms = NormWatch(context, model)
     with context.backend.without_randomness(model):
         for step in range(context.cfg.align.train_steps):
@@ -112,7 +111,7 @@ def _record_train_steps(context: Context, peak: int) -> None:
             losses[f"loss_{step}"] = context.backend.numpy(loss)
             loss.backward()
             _update(context, optimizer, schedule)
-    after = context.backend.state(model)
+    after = context.state(model)
     buffers = context.backend.buffer_names(model)
     silenced = sorted(context.backend.random.silenced)
     context.record("bp_train", losses, silenced=silenced)

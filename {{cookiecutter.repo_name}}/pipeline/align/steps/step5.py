@@ -34,7 +34,7 @@ def _record_init(context: Context) -> None:
     for network in range(MOST_NETWORKS):
         context.backend.seed(context.cfg.align.seed + network)
         model = context.contract.build_model(context.cfg)
-        state = context.backend.state(model)
+        state = context.state(model)
         for name, array in state.items():
             if array.dtype.kind == "f" and array.size:
                 values.setdefault(name, []).append(array.reshape(-1)[:KEPT_VALUES])

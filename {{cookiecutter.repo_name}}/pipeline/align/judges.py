@@ -1,0 +1,164 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""Judges one part of a node: opens its two records and applies the comparison that its kind of numbers needs."""
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from pipeline.align import init_test, provenance, verdict
+from pipeline.align.convert import Plan
+from pipeline.align.errors import UserError
+from pipeline.align.nodes import Node, Part
+from pipeline.align.paths import SIDES, Paths
+from pipeline.align.records import Record, read_record, write_record
+from pipeline.align.results import KeyResult, PartResult
+from pipeline.align.settings import Settings
+from pipeline.align.thresholds import Threshold, threshold
+
+Pair = tuple[Record, Record]
+Arrays = Mapping[str, np.ndarray]
+
+
+def judge(paths: Paths, cfg: Settings, node: Node, part: Part) -> PartResult:
+    """The verdict on one part. What is wrong with its files is part of the verdict, never an exception."""
+    record = part.record or part.name
+    files = [paths.part(side, record) for side in SIDES]
+
+    def stale(made: Mapping[str, Any]) -> str | None:
+        return provenance.stale_reason(paths, cfg, made)
+
+    try:
+        pair = verdict.open_pair(record, *files, eval_mode=part.eval_mode, step=node.step, stale=stale)
+        if isinstance(pair, PartResult):
+            return dataclasses.replace(pair, name=part.name)
+        limit = threshold(part.threshold, cfg.align.thresholds.get(part.threshold))
+        return JUDGES[part.judge](paths, cfg, part, pair, limit)
+    except UserError as error:
+        return PartResult(part.name, "red", str(error))
+
+
+def _numbers(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
+    return verdict.compare_records(part.name, *pair, limit, verdict.Rules(zeros=part.zeros))
+
+
+def _lr(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
+    return verdict.compare_records(part.name, *pair, limit, verdict.Rules(zeros=True, schedule=True))
+
+
+def _buffers(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
+    """Running statistics, by the port's names. A network without any has nothing to compare."""
+    if not pair[0].arrays and not pair[1].arrays:
+        return PartResult(part.name, "green")
+    return verdict.compare_records(part.name, *pair, limit, verdict.Rules(zeros=True, convert=converter(paths)))
+
+
+def _gradients(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
+    """A gradient that exists on one side only means a detached or frozen parameter."""
+    rules = verdict.Rules(zeros=True, grouped=True, convert=converter(paths))
+    result = verdict.compare_records(part.name, *pair, limit, rules)
+    for key in result.keys:
+        if key.reason.startswith("missing in the port"):
+            key.reason = "no gradient in the port: the parameter is frozen, unused or detached from the loss there"
+        elif key.reason.startswith("missing in the reference"):
+            key.reason = "a gradient in the port only: the reference freezes this parameter or does not use it"
+    return verdict.summarise(part.name, result.keys, result.known)
+
+
+def _updates(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
+    context = _adam_context(paths, pair)
+    rules = verdict.Rules(zeros=True, grouped=True, convert=converter(paths), context=context)
+    return verdict.compare_records(part.name, *pair, limit, rules)
+
+
+def _init(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
+    """Fresh parameters come from other random numbers on each side, so their distributions are compared."""
+    reference, port = pair[0].arrays, pair[1].arrays
+    sources = {name: rows[0].torch for name, rows in plan_of(paths).sources("paddle").items()}
+    keys = []
+    for name, source in sources.items():
+        if name not in port or source not in reference:
+            side = "port" if name not in port else "reference"
+            keys.append(KeyResult(name, False, f"missing in the {side}'s record"))
+        else:
+            keys.append(_same_distribution(name, reference[source], port[name], len(sources)))
+    if not keys:
+        return PartResult(part.name, "red", "no parameter was recorded, which proves nothing")
+    return verdict.summarise(part.name, keys, [])
+
+
+def _same_distribution(name: str, reference: np.ndarray, port: np.ndarray, count: int) -> KeyResult:
+    if not (np.isfinite(reference).all() and np.isfinite(port).all()):
+        return KeyResult(name, False, "NaN or infinity in a fresh parameter")
+    reason = init_test.difference(reference, port, count)
+    distance = abs(float(reference.std()) - float(port.std()))
+    return KeyResult(name, reason is None, f"initialised differently: {reason}" if reason else "", mean=distance)
+
+
+def _benchmark(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
+    """The final metric against what the paper reports, which is also written as the record that acceptance asks for."""
+    paper, got, keys = cfg.benchmark.to_dict(), pair[1].arrays, []
+    for name, wanted in paper.items():
+        if set(wanted) != {"value", "rule"} or isinstance(wanted["value"], bool) or not isinstance(wanted["value"], (int, float)):
+            raise UserError(f"port.yaml: benchmark.{name} must be {{value: number, rule: '>='}}, not {wanted!r}")
+        if name not in got:
+            raise UserError(f"port.yaml: benchmark.{name} is no metric of the port, which has {', '.join(got)}")
+        value = float(got[name].reshape(-1)[0])
+        keys.append(verdict.judge_benchmark(name, float(wanted["value"]), wanted["rule"], value, limit.number))
+    if not keys:
+        raise UserError("port.yaml: 'benchmark' is empty; state what the paper reports, such as accuracy: {value: 0.97, rule: '>='}")
+    values = {name: np.array([float(wanted["value"])]) for name, wanted in paper.items()}
+    write_record(paths.log_reprod / "train_align_benchmark.npy", values, {"framework": "benchmark", "part": part.record})
+    return verdict.summarise(part.name, keys, [])
+
+
+JUDGES: dict[str, Callable[..., PartResult]] = {
+    "numbers": _numbers, "lr": _lr, "buffers": _buffers, "gradients": _gradients, "updates": _updates, "init": _init,
+    "benchmark": _benchmark,
+}  # fmt: skip
+
+
+def plan_of(paths: Paths) -> Plan:
+    """The conversion that the last run made. Raises UserError."""
+    try:
+        return Plan.from_json(json.loads(paths.conversion.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(f"{paths.conversion.relative_to(paths.root)} is missing or damaged; run: python -m pipeline convert") from None
+
+
+def converter(paths: Paths) -> Callable[[Arrays], dict[str, np.ndarray]]:
+    """From the reference's names and layout to the port's, each tensor by its first name."""
+    plan = plan_of(paths)
+
+    def convert(arrays: Arrays) -> dict[str, np.ndarray]:
+        return {name: value for name, value in plan.apply(arrays).items() if name not in plan.aliases["paddle"]}
+
+    return convert
+
+
+def _adam_context(paths: Paths, pair: Pair) -> dict[str, dict[str, Any]]:
+    """What the rule on zero gradients under Adam needs to know of every parameter (see known.py)."""
+    torch, paddle = (record.provenance or {} for record in pair)
+    if not torch.get("betas") or torch.get("betas") != paddle.get("betas"):
+        return {}
+    try:
+        reference, port = (read_record(paths.part(side, "peak_gradients")).arrays for side in SIDES)
+    except UserError:
+        return {}
+    largest = [{name: float(value.max(initial=0)) for name, value in arrays.items()} for arrays in (converter(paths)(reference), port)]
+    modules: dict[str, float] = {}
+    for name, value in largest[0].items():
+        module = name.rpartition(".")[0]
+        modules[module] = max(modules.get(module, 0.0), value)
+    return {
+        name: {
+            "kind": "adam_zero_gradient", "betas": torch["betas"], "learning_rates": torch["learning_rates"],
+            "gradients": [side.get(name, 0.0) for side in largest], "module_gradient": modules[name.rpartition(".")[0]],
+        }
+        for name in largest[0]
+    }  # fmt: skip
