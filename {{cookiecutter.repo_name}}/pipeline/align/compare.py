@@ -22,7 +22,7 @@ BLOCK = 1 << 17
 #: The typical size is taken from RUNS x RUN elements, spread over the array.
 RUNS, RUN = 32, 32
 #: A gradient up to this part of the largest in its module may be zero by construction (thresholds.py).
-ZERO_GRADIENT = 1e-6
+ZERO_GRADIENT = 2e-5
 PROVES_NOTHING = "which proves nothing"
 
 

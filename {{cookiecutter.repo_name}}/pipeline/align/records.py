@@ -201,8 +201,8 @@ def _after_header(path: Path, view: memoryview) -> int:
         raise UserError(f"{path}: no .npy file; records are made by this kit or reprod_log")
     before, length = (10, struct.unpack("<H", start[8:10])[0]) if start[6] == 1 else (12, struct.unpack("<I", start[8:12])[0])
     text = bytes(view[before : min(before + length, 4096)]).decode("latin1").strip()
-    if text != HEADER_TEXT:
-        kind = "a single array" if text.startswith("{'descr'") else "a damaged header"
+    if text != HEADER_TEXT or len(view) < before + length:
+        kind = "a single array" if text.startswith("{'descr'") and text != HEADER_TEXT else "a damaged header"
         raise UserError(f"{path}: holds {kind}, not a dict of arrays; save it with reprod_log or this kit")
     return before + length
 

@@ -9,7 +9,8 @@ called relative below. Limits were set from measurements of right ports, float32
   against float64); largest 1e-7 to 6e-6, worst 1.3e-5. A wrong epsilon (1e-6 for 1e-5, variance 1) gives 4.5e-6.
 - gradients in eval mode: mean 1e-7 to 3e-4, largest 1e-6 to 6e-2, where one unit of a ReLU falls to the other side.
 - losses near zero: 1 - p is known to half a unit of float32 at one, 6e-8, whatever the loss.
-- gradients that are zero by construction (a bias before batch normalisation): 2e-7 of the largest of their module.
+- gradients that are zero by construction, beside the largest of their module: 3e-7 (bias of attention keys), 2e-5 (bias of
+  a convolution before batch normalisation, train mode).
 - float16: outputs mean 7e-4, largest 5e-3; bfloat16: mean 6e-3, largest 4e-2.
 """
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Limits:
 
 _MODEL = Limits(1e-6, 2e-6, 1e-4)
 _SCALAR = Limits(1e-6, 2e-6, 2e-6, floor=2.5e-7)
-_CHANGED = Limits(None, 5e-4, 2e-2)
+_GRADIENT = Limits(None, 1e-3, 0.1)
 FLOAT32 = {
     "forward": _MODEL,
     "data": _MODEL,
@@ -45,8 +46,9 @@ FLOAT32 = {
     "metric": _SCALAR,
     "backward": Limits(1e-6, 5e-6, 5e-6, floor=2.5e-7),
     "train_mode": Limits(None, 1e-4, 1e-4, floor=1e-6),
-    "gradients": _CHANGED,
-    "updates": _CHANGED,
+    "gradients": _GRADIENT,
+    "updates": _GRADIENT,
+    "optimizer": Limits(None, 1e-4, 1e-3),
     "buffers": Limits(None, 1e-4, 1e-3, floor=1e-7),
     "lr": Limits(None, 1e-6, 1e-6),
     "training": Limits(0.0015, None, None),

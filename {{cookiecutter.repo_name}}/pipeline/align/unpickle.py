@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-#: A state_dict of 10,000 tensors needs about 400,000 opcodes; more than this is no record.
-MOST_OPCODES = 4_000_000
+#: 10,000 arrays take about 400,000 instructions; more than this is no record.
+MOST_OPCODES = 2_000_000
 #: Longer reads than this are slices of the map, shorter ones are copied (names, numbers).
 SLICE_FROM = 1024
 #: Booleans, integers, floats, complex numbers and text; no objects, no structures, no long doubles.
@@ -52,24 +52,134 @@ class _Building:
         self.value = value
 
 
-class _Source:
-    """What pickletools reads from: a view of the file with read, readline and tell."""
+class _Machine:
+    """The state of the interpreter: where it reads, the stack, the marks on it, and the memo."""
 
     def __init__(self, view: memoryview):
-        self._view, self._at = view, 0
+        self.view, self.at = view, 0
+        self.stack: list[Any] = []
+        self.marks: list[int] = []
+        self.memo: dict[int, Any] = {}
 
-    def read(self, count: int) -> bytes | memoryview:
-        part = self._view[self._at : self._at + max(0, count)]
-        self._at += len(part)
-        return bytes(part) if len(part) < SLICE_FROM else part
+    def take(self, count: int) -> bytes | memoryview:
+        """The next `count` bytes; many are a slice of the map, few are copied."""
+        part = self.view[self.at : self.at + count]
+        if len(part) != count:
+            raise ValueError
+        self.at += count
+        return bytes(part) if count < SLICE_FROM else part
 
-    def readline(self) -> bytes:
-        line, newline, _ = bytes(self._view[self._at : self._at + SLICE_FROM]).partition(b"\n")
-        self._at += len(line) + len(newline)
-        return line + newline
+    def number(self, layout: str) -> Any:
+        """The next number, `layout` as in struct."""
+        return struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
 
-    def tell(self) -> int:
-        return self._at
+    def integer(self, layout: str) -> int:
+        """A signed integer behind its length."""
+        return int.from_bytes(self.take(self.number(layout)), "little", signed=True)
+
+    def text(self, layout: str) -> str:
+        """Text behind its length in bytes."""
+        return str(self.take(self.number(layout)), "utf-8", "surrogatepass")
+
+    def line(self) -> str:
+        """The text up to the next line feed."""
+        line, newline, _ = bytes(self.view[self.at : self.at + SLICE_FROM]).partition(b"\n")
+        if not newline:
+            raise ValueError
+        self.at += len(line) + 1
+        return line.decode("ascii")
+
+    def above_mark(self) -> list:
+        """Take everything above the last mark off the stack."""
+        start = self.marks.pop()
+        items = self.stack[start:]
+        del self.stack[start:]
+        return items
+
+    def top(self, count: int) -> list:
+        """Take `count` objects off the stack."""
+        if len(self.stack) < count + (self.marks[-1] if self.marks else 0):
+            raise IndexError
+        items = self.stack[-count:]
+        del self.stack[-count:]
+        return items
+
+    def push(self, value: Any) -> None:
+        """Put an object on the stack."""
+        self.stack.append(value)
+
+    def store(self, index: int) -> None:
+        """Remember the topmost object."""
+        self.memo[index] = self.stack[-1]
+
+    def extend(self, items: list) -> None:
+        """Append to the list on the stack."""
+        _is(self.stack[-1], list).extend(items)
+
+    def update(self, items: list) -> None:
+        """Set alternating keys and values in the dict on the stack."""
+        _is(self.stack[-1], dict).update(zip(items[::2], items[1::2], strict=True))
+
+    def find(self, module: Any, name: Any) -> None:
+        """Push the function of that name, if it is one of CALLS."""
+        if _is(module, str) not in CALLS.get(_is(name, str), ()):
+            raise Refused(f"{module}.{name}".replace("\n", " ")[:80])
+        self.push(_Name(name))
+
+    def reduce(self, name: Any, arguments: Any) -> None:
+        """Push what calling the function gives."""
+        self.push(_call(_is(name, _Name), _is(arguments, tuple)))
+
+    def build(self, state: Any) -> None:
+        """Finish the object on the stack."""
+        _build(_is(self.stack[-1], _Building), _is(state, tuple))
+
+
+#: What a byte of a pickle does (Python's pickletools documents all of them), where numpy's pickles use it.
+OPCODES: dict[int, Callable[[_Machine], Any]] = {
+    0x80: lambda m: m.number("<B"),  # PROTO
+    0x95: lambda m: m.number("<Q"),  # FRAME
+    ord("("): lambda m: m.marks.append(len(m.stack)),
+    ord("0"): lambda m: m.top(1),
+    ord("1"): lambda m: m.above_mark(),
+    ord("N"): lambda m: m.push(None),
+    0x88: lambda m: m.push(True),
+    0x89: lambda m: m.push(False),
+    ord("K"): lambda m: m.push(m.number("<B")),
+    ord("M"): lambda m: m.push(m.number("<H")),
+    ord("J"): lambda m: m.push(m.number("<i")),
+    0x8A: lambda m: m.push(m.integer("<B")),
+    0x8B: lambda m: m.push(m.integer("<I")),
+    ord("G"): lambda m: m.push(m.number(">d")),
+    0x8C: lambda m: m.push(m.text("<B")),
+    ord("X"): lambda m: m.push(m.text("<I")),
+    0x8D: lambda m: m.push(m.text("<Q")),
+    ord("C"): lambda m: m.push(m.take(m.number("<B"))),
+    ord("B"): lambda m: m.push(m.take(m.number("<I"))),
+    0x8E: lambda m: m.push(m.take(m.number("<Q"))),
+    0x96: lambda m: m.push(m.take(m.number("<Q"))),
+    ord(")"): lambda m: m.push(()),
+    0x85: lambda m: m.push(tuple(m.top(1))),
+    0x86: lambda m: m.push(tuple(m.top(2))),
+    0x87: lambda m: m.push(tuple(m.top(3))),
+    ord("t"): lambda m: m.push(tuple(m.above_mark())),
+    ord("]"): lambda m: m.push([]),
+    ord("a"): lambda m: m.extend(m.top(1)),
+    ord("e"): lambda m: m.extend(m.above_mark()),
+    ord("}"): lambda m: m.push({}),
+    ord("s"): lambda m: m.update(m.top(2)),
+    ord("u"): lambda m: m.update(m.above_mark()),
+    ord("q"): lambda m: m.store(m.number("<B")),
+    ord("r"): lambda m: m.store(m.number("<I")),
+    0x94: lambda m: m.store(len(m.memo)),
+    ord("h"): lambda m: m.push(m.memo[m.number("<B")]),
+    ord("j"): lambda m: m.push(m.memo[m.number("<I")]),
+    ord("c"): lambda m: m.find(m.line(), m.line()),
+    0x93: lambda m: m.find(*m.top(2)),
+    ord("R"): lambda m: m.reduce(*m.top(2)),
+    ord("b"): lambda m: m.build(*m.top(1)),
+}
+STOP = ord(".")
 
 
 def read_pickle(view: memoryview) -> tuple[Any, int]:
@@ -77,100 +187,28 @@ def read_pickle(view: memoryview) -> tuple[Any, int]:
 
     The object is made of dicts, lists, tuples, text, numbers and read-only arrays. Raises Refused.
     """
-    source, stack, memo = _Source(view), [], {}
-    marks: list[int] = []
+    machine = _Machine(view)
     try:
-        for count, (opcode, arg, _) in enumerate(pickletools.genops(source)):
-            if count > MOST_OPCODES:
-                raise Refused("far more parts than a record has")
-            if opcode.name == "STOP":
-                (result,) = stack
-                return _finished(result), source.tell()
-            _step(opcode.name, arg, stack, memo, marks)
+        for _ in range(MOST_OPCODES):
+            code = machine.number("<B")
+            if code == STOP:
+                (result,) = machine.stack
+                return _finished(result), machine.at
+            if code not in OPCODES:
+                name = pickletools.code2op[chr(code)].name
+                raise Refused(f"the pickle instruction {name}, which no array needs")
+            OPCODES[code](machine)
     except Refused:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, RecursionError, struct.error):
-        raise Refused(f"damaged data at byte {source.tell()} of its pickle") from None
-    raise Refused("a pickle without an end")
-
-
-def _step(name: str, arg: Any, stack: list, memo: dict, marks: list[int]) -> None:
-    def above_mark() -> list:
-        start = marks.pop()
-        items = stack[start:]
-        del stack[start:]
-        return items
-
-    if name in ("PROTO", "FRAME"):
-        pass
-    elif name in PUSHED:
-        stack.append(PUSHED[name](arg))
-    elif name == "MARK":
-        marks.append(len(stack))
-    elif name == "POP":
-        stack.pop()
-    elif name == "POP_MARK":
-        above_mark()
-    elif name in ("BINPUT", "LONG_BINPUT"):
-        memo[arg] = stack[-1]
-    elif name == "MEMOIZE":
-        memo[len(memo)] = stack[-1]
-    elif name in ("BINGET", "LONG_BINGET"):
-        stack.append(memo[arg])
-    elif name == "TUPLE":
-        stack.append(tuple(above_mark()))
-    elif name in ("TUPLE1", "TUPLE2", "TUPLE3"):
-        size = int(name[-1])
-        if len(stack) < size:
-            raise IndexError
-        stack[-size:] = [tuple(stack[-size:])]
-    elif name == "APPEND":
-        item = stack.pop()
-        _is(stack[-1], list).append(item)
-    elif name == "APPENDS":
-        items = above_mark()
-        _is(stack[-1], list).extend(items)
-    elif name in ("SETITEM", "SETITEMS"):
-        items = [stack.pop(), stack.pop()][::-1] if name == "SETITEM" else above_mark()
-        _is(stack[-1], dict).update(zip(items[::2], items[1::2], strict=True))
-    elif name == "GLOBAL":
-        stack.append(_named(*arg.split(" ", 1)))
-    elif name == "STACK_GLOBAL":
-        function, module = stack.pop(), stack.pop()
-        stack.append(_named(_is(module, str), _is(function, str)))
-    elif name == "REDUCE":
-        arguments, function = stack.pop(), stack.pop()
-        stack.append(_call(_is(function, _Name), _is(arguments, tuple)))
-    elif name == "BUILD":
-        state = stack.pop()
-        _build(_is(stack[-1], _Building), _is(state, tuple))
-    else:
-        raise Refused(f"the pickle instruction {name}, which no array needs")
-
-
-PUSHED: dict[str, Callable[[Any], Any]] = {
-    "NONE": lambda _: None,
-    "NEWTRUE": lambda _: True,
-    "NEWFALSE": lambda _: False,
-    "EMPTY_TUPLE": lambda _: (),
-    "EMPTY_LIST": lambda _: [],
-    "EMPTY_DICT": lambda _: {},
-    **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "INT", "BINFLOAT", "FLOAT"), lambda value: value),
-    **dict.fromkeys(("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "UNICODE"), lambda value: value),
-    **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"), lambda value: value),
-}
+        raise Refused(f"damaged data at byte {machine.at} of its pickle") from None
+    raise Refused("far more parts than a record has")
 
 
 def _is(value: Any, kind: type) -> Any:
     if type(value) is not kind:
         raise TypeError
     return value
-
-
-def _named(module: str, name: str) -> _Name:
-    if module not in CALLS.get(name, ()):
-        raise Refused(f"{module}.{name}".replace("\n", " ")[:80])
-    return _Name(name)
 
 
 def _call(name: _Name, arguments: tuple) -> Any:
@@ -222,7 +260,7 @@ def _array(dtype: _Building, raw: Any, shape: Any, order: Any) -> np.ndarray:
     dtype = _is(dtype, _Building).value
     if not isinstance(dtype, np.dtype):
         raise Refused("an array of Python objects")
-    if not isinstance(raw, (bytes, bytearray, memoryview)) or order not in ("C", "F"):
+    if not isinstance(raw, (bytes, memoryview)) or order not in ("C", "F"):
         raise TypeError
     if not all(type(size) is int and size >= 0 for size in _is(shape, tuple)) or len(shape) > 32:
         raise ValueError
