@@ -93,7 +93,7 @@ def _walk(layer: paddle.nn.Layer, path: str, name: str, parent: int | None, foun
     for key, value in layer._buffers.items():
         if value is not None:
             persistent = key not in layer._non_persistable_buffer_names_set
-            buffers.append({**_tensor(key, prefix + key, value), "persistent": persistent})
+            buffers.append({**_tensor(key, prefix + key, value, persistent), "persistent": persistent})
     found.append({
         "path": path, "name": name, "parent": parent, "class": _class_path(type(layer)),
         "bases": [_class_path(base) for base in type(layer).__mro__[:-1]],
@@ -104,8 +104,8 @@ def _walk(layer: paddle.nn.Layer, path: str, name: str, parent: int | None, foun
             _walk(child, prefix + key, key, index, found, (*above, id(layer)))
 
 
-def _tensor(name: str, key: str, tensor: paddle.Tensor) -> dict[str, Any]:
-    if not tensor._is_initialized():
+def _tensor(name: str, key: str, tensor: paddle.Tensor, stored: bool = True) -> dict[str, Any]:
+    if stored and not tensor._is_initialized():
         raise UserError(f"Paddle tensor {key!r} has no values yet (LazyGuard): initialise the model before converting")
     return {
         "name": name, "key": key, "shape": list(tensor.shape), "dtype": _dtype(tensor), "trainable": not tensor.stop_gradient,

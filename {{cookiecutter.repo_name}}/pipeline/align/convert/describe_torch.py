@@ -113,9 +113,9 @@ def _norms(module: torch.nn.Module, path: str) -> dict[str, dict[str, Any]]:
     """Parameters that are computed from others: weight norm and spectral norm, both the old hooks and parametrisations."""
     norms: dict[str, dict[str, Any]] = {}
     for hook in module._forward_pre_hooks.values():
-        kind = type(hook).__name__
-        if kind in ("WeightNorm", "SpectralNorm"):
-            norms[hook.name] = {"kind": "weight_norm" if kind == "WeightNorm" else "spectral_norm", "dim": hook.dim}
+        kind = {"WeightNorm": "weight_norm", "SpectralNorm": "spectral_norm"}.get(type(hook).__name__)
+        if kind:
+            norms[hook.name] = {"kind": kind, "dim": _dim(kind, hook.dim)}
     if any(f"{key.removesuffix('_mask')}_orig" in module._parameters for key in module._buffers if key.endswith("_mask")):
         raise UserError(
             f"torch module {path!r} is pruned (weight_orig and weight_mask): make it permanent with"
@@ -125,7 +125,10 @@ def _norms(module: torch.nn.Module, path: str) -> dict[str, dict[str, Any]]:
         for name, applied in module.parametrizations.items():
             kinds = [type(one).__name__ for one in applied]
             kind = {"_WeightNorm": "weight_norm", "_SpectralNorm": "spectral_norm"}.get(kinds[0]) if len(kinds) == 1 else None
-            dim = getattr(applied[0], "dim", None)
-            # _WeightNorm writes dim=None as -1
-            norms[name] = {"kind": kind or "+".join(kinds), "dim": None if kind == "weight_norm" and dim == -1 else dim}
+            norms[name] = {"kind": kind or "+".join(kinds), "dim": _dim(kind, getattr(applied[0], "dim", None))}
     return norms
+
+
+def _dim(kind: str | None, dim: int | None) -> int | None:
+    """Weight norm writes dim=None as -1."""
+    return None if kind == "weight_norm" and dim == -1 else dim

@@ -114,7 +114,8 @@ class Matcher:
         return late
 
     def _free(self, node: Node, side: str) -> bool:
-        return node.index not in self.paired[side] and bool(self.left(node, side))
+        """Whether the module is still to be matched: it has unsettled tensors, or is a layer that can have some."""
+        return node.index not in self.paired[side] and (type_of(node, side) is not None or bool(self.left(node, side)))
 
     def _nested(self, torch: Node, paddle: Node) -> bool:
         """Whether the numbers of one side's children contain the other's: otherwise they count different things."""

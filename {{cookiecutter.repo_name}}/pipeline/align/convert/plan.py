@@ -44,7 +44,7 @@ class Row:
     @property
     def transposed(self) -> bool:
         """Whether the order of the numbers changes."""
-        return ops.transposes(self.op)
+        return self.torch is not None and self.paddle is not None and ops.transposes(self.op)
 
     def name(self, side: str) -> str | None:
         """The name on a side."""

@@ -97,9 +97,10 @@ def _names(node: Node) -> list[str]:
     return names
 
 
-def by_name(torch: Node, paddle: Node, params: Sequence[tuple[str, str, str]], fills: dict[str, float] | None = None) -> list[Link]:
-    """Links for a table of (torch name, paddle name, op). `fills`: constants for Paddle parameters that torch lacks
-    because it has no such parameter at all, which is the same layer as long as they do not train.
+def by_name(torch: Node, paddle: Node, params: Sequence[tuple[str, str, str]], fills: dict[str, float] | None = None,
+            frozen: bool = True) -> list[Link]:  # fmt: skip
+    """Links for a table of (torch name, paddle name, op). `fills`: constants for Paddle parameters that torch lacks,
+    which make the same layer as long as they do not train (not asked for unless `frozen`).
     """
     torch_refs, paddle_refs = torch.refs(), paddle.refs()
     links = []
@@ -112,9 +113,9 @@ def by_name(torch: Node, paddle: Node, params: Sequence[tuple[str, str, str]], f
             elif t is not None:
                 raise Unfit(f"torch {t.key!r} {t.shape} has no counterpart: Paddle's {paddle.label} has no {paddle_key!r}")
             elif p is not None:
-                if fills is None or paddle_name not in fills or p.trainable:
+                if fills is None or paddle_name not in fills or (frozen and p.trainable):
                     raise Unfit(f"paddle {p.key!r} {p.shape} has no counterpart: torch's {torch.label} has no {torch_key!r}")
-                links.append(Link(None, p, "id", "torch's layer has none: the neutral constant, not trained", fills[paddle_name]))
+                links.append(Link(None, p, "id", "torch's layer has none: the constant without effect", fills[paddle_name]))
     return links
 
 
@@ -124,11 +125,11 @@ def _normed(torch: Node, paddle: Node, torch_name: str, paddle_name: str, op: st
     if t_norm is None and p_norm is None:
         return [(torch_name, paddle_name, op)]
     kinds = [norm["kind"] if norm else "none" for norm in (t_norm, p_norm)]
+    if kinds[0] not in ("none", "weight_norm", "spectral_norm"):
+        raise Unfit(f"{torch.label}: parametrisation {kinds[0]} has no rule; remove it (remove_parametrizations) before converting")
     if kinds[0] != kinds[1] or t_norm is None or p_norm is None:
         raise Unfit(f"{torch.label} has {kinds[0]} on {torch_name!r} in torch, {paddle.label} has {kinds[1]} in Paddle;"
                     " use the same on both sides, or remove it")  # fmt: skip
-    if kinds[0] not in ("weight_norm", "spectral_norm"):
-        raise Unfit(f"{torch.label}: parametrisation {kinds[0]} has no rule; remove it (remove_parametrizations) before converting")
     dims = [norm["dim"] for norm in (t_norm, p_norm)]
     if op == "T" and dims[0] in (0, 1):
         dims[0] = 1 - dims[0]
@@ -178,11 +179,20 @@ for _n in "123":
     _plain("Conv", [f"torch.nn.Conv{_n}d"], [f"paddle.nn.Conv{_n}D"], WEIGHT_BIAS, check=_check_groups)
     _plain("transposed Conv", [f"torch.nn.ConvTranspose{_n}d"], [f"paddle.nn.Conv{_n}DTranspose"], WEIGHT_BIAS, check=_check_groups)
 _plain("deformable Conv", ["torchvision.ops.deform_conv.DeformConv2d"], ["paddle.vision.ops.DeformConv2D"], WEIGHT_BIAS)
-_plain("LayerNorm", ["torch.nn.LayerNorm"], ["paddle.nn.LayerNorm"], [("weight", "weight", "flat"), ("bias", "bias", "flat")], NEUTRAL)
 _plain("GroupNorm", ["torch.nn.GroupNorm"], ["paddle.nn.GroupNorm"], WEIGHT_BIAS, NEUTRAL)
 _plain("Embedding", ["torch.nn.Embedding", "torch.nn.EmbeddingBag"], ["paddle.nn.Embedding"], [("weight", "weight", "id")])
 _plain("PReLU", ["torch.nn.PReLU"], ["paddle.nn.PReLU"], [("weight", "_weight", "id")])
 _plain("Bilinear", ["torch.nn.Bilinear"], ["paddle.nn.Bilinear"], [("weight", "weight", "id"), ("bias", "bias", "row")])
+
+
+def _layer_norm(torch: Node, paddle: Node) -> list[Link]:
+    """torch's Transformer layers without bias have LayerNorms without bias, Paddle's keep those biases."""
+    layers = [node.parent is not None and node.parent.isa(*(f"{framework}.nn.Transformer{kind}Layer" for kind in ("Encoder", "Decoder")))
+              for node, framework in ((torch, "torch"), (paddle, "paddle"))]  # fmt: skip
+    return by_name(torch, paddle, (("weight", "weight", "flat"), ("bias", "bias", "flat")), NEUTRAL, frozen=not all(layers))
+
+
+add_rule("torch.nn.LayerNorm", "paddle.nn.LayerNorm", Rule("LayerNorm", _layer_norm))
 
 
 def _batch_norm(torch: Node, paddle: Node) -> list[Link]:

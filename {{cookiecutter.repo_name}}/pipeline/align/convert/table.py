@@ -32,7 +32,7 @@ def _cells(row: Row, others: dict[str, dict[str, list[str]]]) -> tuple[str, ...]
     rule = f"{row.rule} ({row.op})" if row.torch else f"{row.op}: {row.reason}"
     return (
         _name(row.torch, others["torch"]), _shape(row.torch_shape, row.torch_part),
-        _name(row.paddle, others["paddle"]), _shape(row.paddle_shape, row.paddle_part), rule, "yes" if row.torch and row.transposed else "no",
+        _name(row.paddle, others["paddle"]), _shape(row.paddle_shape, row.paddle_part), rule, "yes" if row.transposed else "no",
     )  # fmt: skip
 
 
