@@ -44,17 +44,16 @@ def code_hash(path: Path) -> str:
 
 def loaded_code(paths: Paths, side: str) -> dict[str, str]:
     """{relative file: hash} of every module of this repository that the running process has imported."""
-    other = paths.tree("paddle" if side == "torch" else "torch")
+    root = f"{paths.root.resolve()}{os.sep}"
+    other = paths.tree("paddle" if side == "torch" else "torch").name
     found = {}
     for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if not file or not file.endswith(".py") or not os.path.isabs(file):  # torch invents relative names
-            continue
-        path = Path(file).resolve()
-        if path.is_relative_to(paths.root.resolve()) and not path.is_relative_to(other.resolve()):
-            relative = path.relative_to(paths.root.resolve())
-            if not any(part.startswith(".") or part == "site-packages" for part in relative.parts):
-                found[relative.as_posix()] = code_hash(path)
+        file = getattr(module, "__file__", None) or ""
+        if file.startswith((root, f"{paths.root}{os.sep}")) and file.endswith(".py"):
+            relative = Path(file).resolve().relative_to(root)
+            outside = relative.parts[0] == other or relative.parts[0].startswith(".") or "site-packages" in relative.parts
+            if not outside:
+                found[relative.as_posix()] = code_hash(paths.root / relative)
     return dict(sorted(found.items()))
 
 
