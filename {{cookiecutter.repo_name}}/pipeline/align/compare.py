@@ -82,7 +82,9 @@ def typical_size(a: np.ndarray) -> float:
     """
     values = _sizes(a.reshape(-1) if a.size <= RUNS * RUN else a.flat[_spread(a.size)])
     if values.size < RUNS * RUN // 8 and a.size > RUNS * RUN:
-        values = np.concatenate([values, *(_sizes(x[x != 0][:: max(1, a.size // BLOCK)]) for x, _ in _blocks(a, a, a.dtype))])
+        most = max(16, BLOCK * BLOCK // a.size)  # from each block, so that all of them together are one block's worth
+        found = (x[x != 0] for x, _ in _blocks(a, a, None))
+        values = np.concatenate([_sizes(x[:: max(1, x.size // most)]) for x in found])
     if not values.size:
         return 0.0
     distinct, counts = np.unique(values, return_counts=True)
