@@ -76,8 +76,8 @@ def _adam_zero_gradient(torch: np.ndarray, paddle: np.ndarray, context: Mapping[
 
     The arrays are the parameter, or its change, after the last step.
     """
-    largest = max(float(value) for value in context["gradients"])
-    if len(context["gradients"]) != 2 or not largest <= ZERO_GRADIENT * float(context["module_gradient"]):
+    limit = ZERO_GRADIENT * float(context["module_gradient"])
+    if len(context["gradients"]) != 2 or not all(float(value) <= limit for value in context["gradients"]):
         return False
     bound = 2 * adam_bound([float(rate) for rate in context["learning_rates"]], tuple(map(float, context["betas"])))
     difference = np.abs(torch.astype(np.float64) - paddle.astype(np.float64))
