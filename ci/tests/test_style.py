@@ -29,12 +29,14 @@ def call(*command: str | Path) -> str:
 
 
 def test_ruff():
-    assert not call(sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format", "concise", *sources(".py"))
+    complaints = call(sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format", "concise", *sources(".py"))
+    assert not complaints, complaints
 
 
 def test_shellcheck():
     program = Path(sys.executable).with_name("shellcheck")
-    assert not call(program, "--severity", "style", *sources(".sh"))
+    complaints = call(program, "--severity", "style", *sources(".sh"))
+    assert not complaints, complaints
 
 
 def test_every_source_file_has_the_licence_header():
