@@ -31,4 +31,5 @@ def _value(key: KeyResult) -> str:
     """The mean difference in the dtype, and so with the digits, in which numpy's mean gives it to reprod_log."""
     if key.mean is None:
         return "nan"
-    return str(np.dtype(key.dtype).type(key.mean) if key.dtype in ("float16", "float32") else np.float64(key.mean))
+    # format() shows a float32 with all digits of its double, as reprod_log does; str() would round
+    return format(np.dtype(key.dtype).type(key.mean) if key.dtype in ("float16", "float32") else np.float64(key.mean))
