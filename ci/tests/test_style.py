@@ -4,9 +4,14 @@
 """Style of everything in this repository, the generated one included, as it lies."""
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import tomllib
+import yaml
 
 from conftest import REPO, TEMPLATE
 
@@ -58,3 +63,16 @@ def test_each_side_imports_its_own_framework_only():
                 words = line.split()
                 assert words[:2] not in (["import", other], ["from", other]), f"{path}: {line}"
                 assert not (words[:1] in (["import"], ["from"]) and words[1].startswith(f"{other}.")), f"{path}: {line}"
+
+
+def test_settings_files_parse():
+    assert tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))
+    assert json.loads((REPO / "cookiecutter.json").read_text(encoding="utf-8"))
+    workflows = list((REPO / ".github" / "workflows").glob("*.yml"))
+    assert workflows and all(yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"] for path in workflows)
+
+
+def test_the_demo_installs_exact_versions():
+    for path in (REPO / "ci" / "requirements.txt", *TEMPLATE.rglob("requirements.txt")):
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+        assert lines and all(re.fullmatch(r"[\w-]+==\d[\w.]*", line) for line in lines), path
