@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ def read_batch(path: Path) -> tuple[np.ndarray, ...]:
             return tuple(file[name] for name in [*inputs, "label"])
     except FileNotFoundError:
         raise UserError(f"{path} is missing; run: python -m pipeline fake-data") from None
-    except (OSError, ValueError, KeyError, IndexError) as error:
+    except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
         raise UserError(f"{path} is no batch file ({error}); run: python -m pipeline fake-data") from None
 
 

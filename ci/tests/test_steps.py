@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the steps that need no framework: sampling, uneven batches, the initialisation test, random layers."""
+import math
+import types
+
+import numpy as np
+import pytest
+
+from pipeline.align.init_test import difference, ks_p_value, ks_statistic
+from pipeline.align.random_layers import RandomSwitch, moved
+from pipeline.align.steps.step2 import chosen, uneven_batch
+
+
+@pytest.mark.parametrize("length, limit, count", [(10, 20, 10), (1000, 64, 64), (1, 5, 1), (10**7, 3, 3)])
+def test_chosen_samples_are_spread_and_include_both_ends(length, limit, count):
+    indices = chosen(length, limit)
+    assert len(indices) == count == len(set(indices.tolist())) and indices[0] == 0 and indices[-1] == length - 1
+
+
+@pytest.mark.parametrize("count, size", [(100, 50), (100, 32), (7, 7), (2, 2), (12, 4), (8, 100)])
+def test_the_last_batch_is_smaller(count, size):
+    batch = uneven_batch(count, size)
+    assert 1 <= batch <= size and batch < count and (count % batch or batch <= 2)
+
+
+def test_ks_statistic_against_its_definition():
+    assert ks_statistic(np.array([1.0, 2.0]), np.array([3.0, 4.0])) == 1
+    assert ks_statistic(np.array([1.0, 3.0]), np.array([2.0, 4.0])) == 0.5
+
+
+def test_ks_p_value_against_the_published_table():
+    # critical value at 5 % for large samples: 1.358 sqrt((n + m) / (n m))
+    n = 100_000
+    assert ks_p_value(1.358 * math.sqrt(2 / n), n, n) == pytest.approx(0.05, rel=0.01)
+    assert ks_p_value(0.0, 10, 10) == 1
+
+
+def test_equal_distributions_pass_and_torchs_default_differs_from_paddles():
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        assert difference(random.uniform(-1, 1, 500), random.uniform(-1, 1, 700), 50) is None
+    fan_in, fan_out = 64, 10  # torch.nn.Linear against Paddle's XavierUniform (semantics of the initialisers)
+    torch = random.uniform(-1, 1, 2000) / math.sqrt(fan_in)
+    paddle = random.uniform(-1, 1, 2000) * math.sqrt(6 / (fan_in + fan_out))
+    assert "std" in difference(torch, paddle, 50)
+    assert "constant 0" in difference(torch, np.zeros(10), 50)
+    assert difference(np.ones(4, np.float32), np.ones(9, np.float32), 1) is None
+    assert difference(np.zeros(4), np.full(4, 1e-3), 1) is not None
+
+
+def test_random_functions_run_with_probability_zero_inside_only():
+    seen = []
+
+    def dropout(x, p=0.5, training=True):
+        seen.append(p)
+        return x
+
+    functional = types.SimpleNamespace(dropout=dropout)
+    switch = RandomSwitch(functional)
+    functional.dropout(1, 0.3)
+    with switch.off():
+        functional.dropout(1, 0.3)
+        functional.dropout(1, p=0.4, training=True)
+    functional.dropout(1, p=0.2)
+    assert seen == [0.3, 0.0, 0.0, 0.2] and switch.silenced == {"dropout"}
+
+
+def test_moved_values_differ_everywhere_and_stay_positive_where_asked():
+    random = np.random.default_rng(0)
+    for values in (np.ones((3, 5), np.float32), np.zeros(7, np.float32)):
+        got = moved(random, values)
+        assert got.dtype == values.dtype and got.shape == values.shape and (got != values).all()
+    assert (moved(random, np.ones(1000), positive=True) > 0.4).all()
