@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -231,6 +232,7 @@ def test_any_two_files_can_be_compared(tmp_path, pair):
 
 STOCK = """
 import sys
+from pathlib import Path
 from reprod_log import ReprodDiffHelper
 helper = ReprodDiffHelper()
 for name in sys.argv[1:]:
@@ -335,3 +337,10 @@ def test_results_go_to_json_and_back(pair):
     said = json.loads(json.dumps(node.to_json()))
     assert NodeResult.from_json(said) == node and said["parts"][0]["passed"] is False
     assert all(isinstance(key, KeyResult) for key in NodeResult.from_json(said).parts[0].keys)
+
+
+def test_the_benchmark_runs():
+    program = Path(__file__).resolve().parents[1] / "bench" / "compare.py"
+    command = [sys.executable, program, "--mb", "4", "--tensors", "3", "--repeat", "1"]
+    rows = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[3:]
+    assert [row.split()[-2] for row in rows[:1]] == ["1.00"] and len(rows) == 8
