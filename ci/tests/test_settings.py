@@ -17,7 +17,7 @@ from pipeline.align.settings import load_settings, recorded_settings, settings_h
 def text() -> str:
     """port.yaml as it is generated, with plain words for the answers."""
     raw = (TEMPLATE / "port.yaml").read_text(encoding="utf-8")
-    return re.sub(r"\{\{ cookiecutter\.track \| tojson \}\}", "image", raw).replace("{{", '"').replace("}}", '"')
+    return re.sub(r"\{\{ quoted\(cookiecutter\.(\w+)\) \}\}", lambda name: {"track": "image"}.get(name[1], name[1]), raw.partition("\n")[2])
 
 
 @pytest.fixture
