@@ -53,8 +53,9 @@ def assign(torch: list[Unit], paddle: list[Unit], whole: Check | None) -> tuple[
                 doubts.append(Doubt(ts, ps, _doubt_text(ts, ps, reason)))
             else:
                 pairings += [pairing for pairing in tried if pairing is not None]
-            torch = [unit for unit in torch if unit not in ts]
-            paddle = [unit for unit in paddle if unit not in ps]
+            settled = {id(unit) for unit in (*ts, *ps)}
+            torch = [unit for unit in torch if id(unit) not in settled]
+            paddle = [unit for unit in paddle if id(unit) not in settled]
     return pairings, doubts
 
 
@@ -112,11 +113,10 @@ def _contradiction(torch: list[Unit], paddle: list[Unit]) -> str:
     """Why the order cannot be trusted, or "": names or numbers in the paths suggest another assignment."""
     if len(torch) == 1:
         return ""
-    words = [_telling_words(torch), _telling_words(paddle)]
-    for i, own in enumerate(words[0]):
-        for j, other in enumerate(words[1]):
-            shared = _shared(own, other)
-            if i != j and shared > _shared(own, words[1][i]) and shared > _shared(words[0][j], other):
+    kinds = {words: i for i, words in enumerate(zip(_telling_words(torch), _telling_words(paddle)))}
+    for own, i in kinds.items():
+        for other, j in kinds.items():
+            if _shared(own[0], other[1]) > max(_shared(*own), _shared(*other)):
                 return f"by name {torch[i].path!r} looks like {paddle[j].path!r}, by order it is {paddle[i].path!r}"
     series: dict[tuple[str, str], list[tuple]] = defaultdict(list)
     for t, p in zip(torch, paddle, strict=True):

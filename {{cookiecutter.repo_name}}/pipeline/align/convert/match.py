@@ -14,10 +14,11 @@ from pipeline.align.convert.assign import Pairing, assign
 from pipeline.align.convert.rules import Link, Unfit, dropped_counter, find_rule, layout, type_of
 from pipeline.align.convert.rules_sequence import CHILD_NAMES
 from pipeline.align.convert.tree import Node, Ref, Tree
-from pipeline.align.convert.units import ATTENTION, OPENED, Unit, checked, opened, units
+from pipeline.align.convert.units import ATTENTIONS, Unit, checked, fits, opened, units
 
 #: Names of one tensor in layers that have no rule, such as a port's own BatchNorm.
 OTHER_NAMES = {"running_mean": "_mean", "running_var": "_variance"}
+BLOCK = "block"
 
 
 class Matcher:
@@ -45,17 +46,23 @@ class Matcher:
         self.done["torch"].update(ref.key for ref in torch)
         self.done["paddle"].update(ref.key for ref in paddle)
 
-    def left(self, node: Node, side: str) -> list[Unit]:
+    def left(self, node: Node, side: str, inside: bool = False) -> list[Unit]:
         """What is not settled in `node` and below."""
-        return list(units(node, side, self.done[side]))
+        return list(units(node, side, self.done[side], inside))
 
-    def pair(self, torch: Node, paddle: Node) -> None:
-        """Match two modules that are the same thing, and all below."""
+    def settle(self, links: Sequence[Link], rule: str) -> None:
+        """Accept links that the user gives: for the rules, their tensors are no longer there."""
+        self.add(links, rule)
+        for ref in (ref for link in links for ref in (link.torch, link.paddle) if ref is not None):
+            ref.node.own.pop(ref.name, None)
+
+    def pair(self, torch: Node, paddle: Node, settled: bool = False) -> None:
+        """Match two modules that are the same thing, and all below. `settled`: their rule has been applied."""
         self.pairs.append((torch, paddle))
         self.paired["torch"].add(torch.index)
         self.paired["paddle"].add(paddle.index)
         rule = find_rule(torch, paddle)
-        if rule is not None and not self._touched(torch, paddle):
+        if rule is not None and not settled:
             try:
                 self.add(checked(rule, torch, paddle), rule.name)
             except Unfit as problem:
@@ -63,16 +70,11 @@ class Matcher:
         self._own_by_name(torch, paddle)
         late = self._children_by_name(torch, paddle)
         self._blocks(torch, paddle)
-        self.align(self.left(torch, "torch"), self.left(paddle, "paddle"))
+        self.align(self.left(torch, "torch", rule is None), self.left(paddle, "paddle", rule is None))
         for torch_child, paddle_child in late:
-            if not self._touched(torch_child, paddle_child):
+            if self._free(torch_child, "torch") and self._free(paddle_child, "paddle"):
                 self.pair(torch_child, paddle_child)
         self._plain_children(torch, paddle)
-
-    def _touched(self, torch: Node, paddle: Node) -> bool:
-        """Whether tensors of either are settled already."""
-        return any(ref.key in self.done["torch"] for ref in torch.refs().values()) or any(
-            ref.key in self.done["paddle"] for ref in paddle.refs().values())  # fmt: skip
 
     def _own_by_name(self, torch: Node, paddle: Node) -> None:
         for name, t in torch.own.items():
@@ -107,7 +109,7 @@ class Matcher:
             if p is not None and self._free(t, "torch") and self._free(p, "paddle") and _alike(t, p):
                 found.append((t, p))
         numbered = [pair for pair in found if pair[0].name.isdigit()]
-        if numbered and not (self._nested(torch, paddle) and all(self._fits(t, p) for t, p in numbered)):
+        if numbered and not self._same_numbers(torch, paddle, numbered):
             late, found = numbered, [pair for pair in found if not pair[0].name.isdigit()]
         for t, p in found:
             self.pair(t, p)
@@ -117,22 +119,24 @@ class Matcher:
         """Whether the module is still to be matched: it has unsettled tensors, or is a layer that can have some."""
         return node.index not in self.paired[side] and (type_of(node, side) is not None or bool(self.left(node, side)))
 
-    def _nested(self, torch: Node, paddle: Node) -> bool:
-        """Whether the numbers of one side's children contain the other's: otherwise they count different things."""
+    def _same_numbers(self, torch: Node, paddle: Node, numbered: list[tuple[Node, Node]]) -> bool:
+        """Whether equal numbers of children mean equal things: one side's contain the other's, and the modules fit.
+
+        0, 2, 4 of a Sequential against 0, 1, 2 of a list count different things, as do layers against blocks of layers.
+        """
         numbers = [
             {name for name, child in node.children.items() if name.isdigit() and self._free(child, side)}
             for node, side in ((torch, "torch"), (paddle, "paddle"))
         ]
-        return numbers[0] <= numbers[1] or numbers[1] <= numbers[0]
-
-    def _fits(self, torch: Node, paddle: Node) -> bool:
-        rule = find_rule(torch, paddle)
-        if rule is None:
-            return True
-        try:
-            return bool(checked(rule, torch, paddle))
-        except Unfit:
+        if not (numbers[0] <= numbers[1] or numbers[1] <= numbers[0]):
             return False
+        for t, p in numbered:
+            rule, plain = find_rule(t, p), type_of(t, "torch") is None and type_of(p, "paddle") is None
+            if rule is None and not (plain and numbers[0] == numbers[1]) and not self._whole(Unit(BLOCK, t), Unit(BLOCK, p)):
+                return False
+            if rule is not None and not fits(rule, t, p):
+                return False
+        return True
 
     def _blocks(self, torch: Node, paddle: Node) -> None:
         """Pair containers of other names that hold the same layers, so that names inside them count."""
@@ -147,25 +151,31 @@ class Matcher:
                 self.pair(pairing.torch.node, pairing.paddle.node)
 
     def align(self, torch: list[Unit], paddle: list[Unit]) -> None:
-        """Match units by type, shape and order; what stays is left unsettled."""
+        """Match units by type, shape and order; what stays is left unsettled.
+
+        Where numbers differ, other names of tensors that stand elsewhere are left out, and attention layers are opened.
+        """
         for pairing in self._assign(torch, paddle):
             self._accept(pairing)
-        left = [[unit for unit in side if any(ref.key not in done for ref in unit.refs())]
-                for side, done in ((torch, self.done["torch"]), (paddle, self.done["paddle"]))]  # fmt: skip
-        if not all(left) or not any(unit.kind in (ATTENTION, OPENED, "paddle.nn.MultiHeadAttention") for unit in left[0] + left[1]):
-            return
-        best: list[Pairing] = []
-        for fused in (True, False):
-            tried = [[part for unit in side for part in opened(unit, name, self.done[name], fused)]
-                     for side, name in zip(left, ("torch", "paddle"), strict=True)]  # fmt: skip
-            pairings = self._assign(*tried, quiet=True)
-            best = pairings if len(pairings) > len(best) else best
-        for pairing in best:
-            self._accept(pairing)
+        left = self._unsettled(torch, "torch"), self._unsettled(paddle, "paddle")
+        firsts = [[unit for unit in side if any(ref.key not in tree.aliases for ref in unit.refs())]
+                  for side, tree in zip(left, (self.torch, self.paddle))]  # fmt: skip
+        if all(firsts) and (len(firsts[0]), len(firsts[1])) != (len(left[0]), len(left[1])):
+            for pairing in self._assign(*firsts):
+                self._accept(pairing)
+            left = self._unsettled(torch, "torch"), self._unsettled(paddle, "paddle")
+        if all(left) and any(unit.kind in ATTENTIONS for unit in left[0] + left[1]):
+            tried = [self._assign(*([part for unit in side for part in opened(unit, name, self.done[name], fused)]
+                                    for side, name in zip(left, ("torch", "paddle"))), quiet=True) for fused in (True, False)]  # fmt: skip
+            for pairing in max(tried, key=len):
+                self._accept(pairing)
+
+    def _unsettled(self, units: list[Unit], side: str) -> list[Unit]:
+        return [unit for unit in units if any(ref.key not in self.done[side] for ref in unit.refs())]
 
     def _assign(self, torch: list[Unit], paddle: list[Unit], whole: bool = False, quiet: bool = False) -> list[Pairing]:
         pairings, doubts = assign(torch, paddle, self._whole if whole else None)
-        for doubt in () if quiet or whole else doubts:
+        for doubt in () if quiet else doubts:
             self.problem(doubt.text, [r for u in doubt.torch for r in u.refs()], [r for u in doubt.paddle for r in u.refs()])
         return pairings
 
@@ -178,7 +188,7 @@ class Matcher:
         torch, paddle = pairing.torch, pairing.paddle
         self.add(pairing.links, pairing.rule)
         if not torch.ref and torch.node.index not in self.paired["torch"] and not torch.virtual and not paddle.virtual:
-            self.pair(torch.node, paddle.node)
+            self.pair(torch.node, paddle.node, settled=True)
 
     def _plain_children(self, torch: Node, paddle: Node) -> None:
         """Pair children without parameters by name, for the comparison of hyperparameters."""
@@ -187,9 +197,6 @@ class Matcher:
             if p is not None and t.index not in self.paired["torch"] and p.index not in self.paired["paddle"]:
                 if not t.has_refs() and not p.has_refs():
                     self.pair(t, p)
-
-
-BLOCK = "block"
 
 
 def _alike(torch: Node, paddle: Node) -> bool:

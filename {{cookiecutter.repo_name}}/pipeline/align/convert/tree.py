@@ -163,7 +163,8 @@ def aliases_of(named: list[tuple[str, Any]]) -> dict[str, str]:
 
 def check_state(framework: str, owned: list[str], state: list[str]) -> None:
     """Every name of state_dict() must be a parameter or buffer of some module; raises UserError otherwise."""
-    extra = [name for name in state if name not in set(owned)]
+    known = set(owned)
+    extra = [name for name in state if name not in known]
     if extra:
         raise UserError(
             f"the {framework} model's state_dict() has {extra[0]!r}, which is no parameter or buffer of a module"

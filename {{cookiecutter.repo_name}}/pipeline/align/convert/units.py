@@ -14,6 +14,7 @@ from pipeline.align.convert.tree import Node, Ref
 
 ATTENTION = "torch.nn.MultiheadAttention"
 OPENED = "matrices of torch.nn.MultiheadAttention"
+ATTENTIONS = (ATTENTION, OPENED, "paddle.nn.MultiHeadAttention")
 #: A bare parameter and a bare buffer of one shape fit, after everything else.
 OTHER_KIND = 2
 
@@ -55,11 +56,14 @@ class Unit:
         return f"{self.path!r} ({kind}: {shapes})"
 
 
-def units(node: Node, framework: str, done: set[str]) -> Iterator[Unit]:
-    """The units of a module and all below in definition order, without tensors whose names are in `done`."""
-    refs = node.refs()
+def units(node: Node, framework: str, done: set[str], inside: bool = False) -> Iterator[Unit]:
+    """The units of a module and all below in definition order, without tensors whose names are in `done`.
+
+    `inside`: the tensors of a layer one by one, as its counterpart is no layer that has a rule.
+    """
     kind = type_of(node, framework)
-    if kind is not None and refs and not any(ref.key in done for ref in refs.values()):
+    refs = node.refs() if kind is not None else {}
+    if refs and not inside and not any(ref.key in done for ref in refs.values()):
         yield Unit(kind, node)
         return
     if kind == ATTENTION and any(name.startswith("in_proj") and ref.key not in done for name, ref in node.own.items()):
@@ -132,3 +136,12 @@ def checked(rule: Rule, torch: Node, paddle: Node) -> list[Link]:
                 f" by the rule {rule.name} ({link.op})"
             )
     return links
+
+
+def fits(rule: Rule, torch: Node, paddle: Node) -> bool:
+    """Whether the rule can be applied."""
+    try:
+        checked(rule, torch, paddle)
+    except Unfit:
+        return False
+    return True

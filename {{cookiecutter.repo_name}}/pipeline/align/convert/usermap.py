@@ -37,12 +37,13 @@ def apply_map(matcher: Matcher, user_map: Mapping[str, Any]) -> list[str]:
     lines = [(str(key), value) for key, value in user_map.items()]
     exact = {key for key, _ in lines if not _is_pattern(key)}
     modules: list[tuple[Node, Node]] = []
+    links: list[Link] = []
     used: dict[tuple[str, str], str] = {}
     for key, value in lines:
         if key.startswith("paddle:"):
-            _fill(matcher, key.removeprefix("paddle:"), value)
+            links += _filled_tensors(matcher.paddle, key.removeprefix("paddle:"), value)
         elif value is None:
-            _drop(matcher, key)
+            links += _dropped(matcher.torch, key)
         else:
             for target in value if isinstance(value, list) else [value]:
                 for torch_name, paddle_name in _pairs(matcher, key, target, exact):
@@ -50,7 +51,10 @@ def apply_map(matcher: Matcher, user_map: Mapping[str, Any]) -> list[str]:
                         other = used.setdefault((side, name), key)
                         if other != key:
                             raise UserError(f"{WHERE}: the lines {other!r} and {key!r} both name {side} {name!r}")
-                    modules += _one(matcher, key, torch_name, paddle_name)
+                    pair = _modules(matcher, key, torch_name, paddle_name)
+                    modules += pair
+                    links += [] if pair else _tensors(matcher, key, torch_name, paddle_name)
+    matcher.settle(links, RULE)
     for torch, paddle in modules:
         matcher.paired["torch"].add(torch.index)
         matcher.paired["paddle"].add(paddle.index)
@@ -117,26 +121,32 @@ def _filled(template: str, key: str, groups: tuple[str, ...]) -> str:
     return "".join(result)
 
 
-def _one(matcher: Matcher, key: str, torch_name: str, target: str) -> list[tuple[Node, Node]]:
-    """Settle one pair of tensors, or return a pair of modules."""
-    if " + " in torch_name or " + " in target:
-        _joined(matcher, key, torch_name, target)
-        return []
+def _modules(matcher: Matcher, key: str, torch_name: str, target: str) -> list[tuple[Node, Node]]:
+    """The pair of modules that a line names, none if it names tensors."""
     paddle_name, _, op = target.strip().partition(" ")
-    modules = matcher.torch.paths.get(torch_name), matcher.paddle.paths.get(paddle_name)
-    if modules[0] is not None and modules[1] is not None:
-        if op:
-            raise UserError(f"{WHERE}: {key!r}: an op ({op}) is for tensors, {torch_name!r} is a module")
-        return [(modules[0], modules[1])]
-    t, p = _tensor(matcher.torch, torch_name), _tensor(matcher.paddle, paddle_name)
-    matcher.add([_link(t, p, op)], RULE)
-    return []
+    torch, paddle = matcher.torch.paths.get(torch_name), matcher.paddle.paths.get(paddle_name)
+    if torch is None or paddle is None or " + " in target:
+        return []
+    if op:
+        raise UserError(f"{WHERE}: {key!r}: an op ({op}) is for tensors, {torch_name!r} is a module")
+    return [(torch, paddle)]
+
+
+def _tensors(matcher: Matcher, key: str, torch_name: str, target: str) -> list[Link]:
+    """The links between the tensors that a line names."""
+    if " + " in torch_name or " + " in target:
+        return _joined(matcher, key, torch_name, target)
+    paddle_name, _, op = target.strip().partition(" ")
+    for tree, name in ((matcher.torch, torch_name), (matcher.paddle, paddle_name)):
+        if name not in tree.paths and name not in tree.refs:
+            raise UserError(f"{WHERE}: {name!r} is no module or tensor in the {tree.framework} model{_close(name, _names(tree))}")
+    return [_link(_tensor(matcher.torch, torch_name), _tensor(matcher.paddle, paddle_name), op)]
 
 
 def _tensor(tree: Tree, name: str) -> Ref:
     ref = tree.refs.get(name)
     if ref is None:
-        kind = "a module, and the other side of the line is not" if name in tree.paths else "no module or tensor"
+        kind = "a module, and the other side of the line is not" if name in tree.paths else "no tensor"
         raise UserError(f"{WHERE}: {name!r} is {kind} in the {tree.framework} model{_close(name, _names(tree))}")
     if not ref.persistent:
         raise UserError(f"{WHERE}: {tree.framework} {name!r} is not in the state_dict, so it cannot be converted")
@@ -173,7 +183,7 @@ def _op_by_rule(t: Ref, p: Ref) -> str | None:
     return "id" if layout(t) == layout(p) else "T"
 
 
-def _joined(matcher: Matcher, key: str, torch_name: str, target: str) -> None:
+def _joined(matcher: Matcher, key: str, torch_name: str, target: str) -> list[Link]:
     """One side is the other's parts joined along torch's first axis."""
     sides = [[part.strip() for part in text.split(" + ")] for text in (torch_name, target)]
     if min(map(len, sides)) != 1:
@@ -187,6 +197,7 @@ def _joined(matcher: Matcher, key: str, torch_name: str, target: str) -> None:
         groups = [[[node.own[name] for node in side] for side in nodes] for name in names]
     else:
         groups = [[[_tensor(tree, name) for name in names] for tree, names in zip(trees, sides, strict=True)]]
+    links = []
     for torch, paddle in groups:
         start = 0
         for i in range(max(len(torch), len(paddle))):
@@ -199,25 +210,25 @@ def _joined(matcher: Matcher, key: str, torch_name: str, target: str) -> None:
             t, p = (t.slice(start, start + size), p) if len(paddle) > 1 else (t, p.slice(start, start + size, axis))
             if not ops.fits(op, t.shape, p.shape):
                 raise UserError(f"{WHERE}: {key!r}: torch {t.key!r} {t.shape} does not fit paddle {p.key!r} {p.shape} by {op!r}")
-            matcher.add([Link(t, p, op)], RULE)
+            links.append(Link(t, p, op))
             start += size
+    return links
 
 
-def _drop(matcher: Matcher, key: str) -> None:
-    regex, links = to_regex(key), []
-    for path, node in matcher.torch.paths.items():
+def _dropped(tree: Tree, key: str) -> list[Link]:
+    regex, refs = to_regex(key), {}
+    for path, node in tree.paths.items():
         if path and regex.fullmatch(path):
-            links += [Link(ref, None, reason=f"{WHERE} says null") for ref in node.refs().values()]
-    links += [Link(ref, None, reason=f"{WHERE} says null") for name, ref in matcher.torch.refs.items() if regex.fullmatch(name)]
-    seen: dict[str, Link] = {link.torch.key: link for link in links if link.torch}
-    matcher.add(list(seen.values()), RULE)
+            refs.update({ref.key: ref for ref in node.refs().values()})
+    refs.update({name: ref for name, ref in tree.refs.items() if regex.fullmatch(name)})
+    return [Link(ref, None, reason=f"{WHERE} says null") for ref in refs.values()]
 
 
-def _fill(matcher: Matcher, name: str, value: Any) -> None:
+def _filled_tensors(tree: Tree, name: str, value: Any) -> list[Link]:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise UserError(f"{WHERE}: 'paddle:{name}' must be a number, not {value!r}")
     regex = to_regex(name)
-    refs = [ref for key, ref in matcher.paddle.refs.items() if regex.fullmatch(key)]
+    refs = [ref for key, ref in tree.refs.items() if regex.fullmatch(key)]
     if not refs:
-        raise UserError(f"{WHERE}: 'paddle:{name}' matches no Paddle tensor{_close(name, list(matcher.paddle.refs))}")
-    matcher.add([Link(None, ref, reason=f"{WHERE} gives this number", fill=float(value)) for ref in refs], RULE)
+        raise UserError(f"{WHERE}: 'paddle:{name}' matches no Paddle tensor{_close(name, list(tree.refs))}")
+    return [Link(None, ref, reason=f"{WHERE} gives this number", fill=float(value)) for ref in refs]

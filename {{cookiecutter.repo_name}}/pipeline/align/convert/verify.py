@@ -4,12 +4,13 @@
 """Whether every tensor of both sides is settled exactly once; what is left, with candidates and the line to add."""
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 from pipeline.align.convert.match import Matcher
-from pipeline.align.convert.tree import Ref, Tree
+from pipeline.align.convert.tree import Tree
 from pipeline.align.convert.units import Unit, units
 
 #: Candidates shown per side.
@@ -25,46 +26,47 @@ def leftovers(torch: Tree, paddle: Tree, rows: Iterable[Any], matcher: Matcher) 
     for tree in (torch, paddle):
         side = tree.framework
         covered = {row.name(side) for row in rows}
-        reported = {tree.first(key) for key in matcher.done[side]} - covered
-        settled = {key for key in tree.refs if tree.first(key) in covered | reported}
+        settled_firsts = covered.union(tree.first(key) for key in matcher.done[side])
+        settled = {key for key in tree.refs if tree.first(key) in settled_firsts}
         left[side] = [unit for unit in units(tree.root, side, settled) if any(ref.persistent for ref in unit.refs())]
     texts = _parts(torch, paddle, rows)
     for side, other in (("torch", "paddle"), ("paddle", "torch")):
         if left[side] and not left[other]:
-            texts.append(_one_side(side, left[side], covered_elsewhere=bool(rows)))
+            texts.append(_one_side(side, left[side]))
     if left["torch"] and left["paddle"]:
         texts.append(_both_sides(left["torch"], left["paddle"]))
     return texts
 
 
-def _one_side(side: str, left: list[Unit], covered_elsewhere: bool) -> str:
-    names = ", ".join(unit.text for unit in left[:SHOWN]) + (f" and {len(left) - SHOWN} more" if len(left) > SHOWN else "")
+def _one_side(side: str, left: list[Unit]) -> str:
     other = "paddle" if side == "torch" else "torch"
-    line = f'"{left[0].path}": null' if side == "torch" else f'"paddle:{left[0].refs()[0].key}": 0'
-    what = "to leave it out on purpose" if side == "torch" else "to fill it with a number on purpose"
-    return f"{side} {names} {'has' if len(left) == 1 else 'have'} no counterpart in the {other} model; {what}, add {line} to weights.map in port.yaml"
+    return f"{side} {_shown(left)} {'has' if len(left) == 1 else 'have'} no counterpart in the {other} model; {_alone(side, left[0])}"
 
 
 def _both_sides(torch: list[Unit], paddle: list[Unit]) -> str:
-    unit = torch[0]
-    candidates = [other for other in paddle if _similar(unit, other)] or paddle
-    shown = ", ".join(other.text for other in candidates[:SHOWN]) + (f" and {len(candidates) - SHOWN} more" if len(candidates) > SHOWN else "")
-    return (
-        f"{len(torch)} of torch and {len(paddle)} of paddle are left over and cannot be matched without guessing: torch {unit.text};"
-        f' candidates in paddle: {shown}; say which, for example "{unit.path}": "{candidates[0].path}" in weights.map of port.yaml'
-    )
+    text = f"{len(torch)} of torch and {len(paddle)} of paddle are left over and cannot be matched without guessing: "
+    for unit in torch:
+        candidates = [other for other in paddle if _similar(unit, other)]
+        if candidates:
+            return text + (f'torch {unit.text}; candidates in paddle: {_shown(candidates)}; say which, for example "{unit.path}":'
+                           f' "{candidates[0].path}" in weights.map of port.yaml')  # fmt: skip
+    return text + f"torch {_shown(torch)}; paddle {_shown(paddle)}; {_alone('torch', torch[0])}; {_alone('paddle', paddle[0])}"
+
+
+def _alone(side: str, unit: Unit) -> str:
+    """What to add for a unit that has no counterpart on purpose."""
+    if side == "torch":
+        return f'to leave it out on purpose, add "{unit.path}": null to weights.map in port.yaml'
+    return f'to fill it with a number on purpose, add "paddle:{unit.refs()[0].key}": 0 to weights.map in port.yaml'
+
+
+def _shown(units: list[Unit]) -> str:
+    return ", ".join(unit.text for unit in units[:SHOWN]) + (f" and {len(units) - SHOWN} more" if len(units) > SHOWN else "")
 
 
 def _similar(one: Unit, other: Unit) -> bool:
-    sizes = [sorted(_size(ref) for ref in unit.refs()) for unit in (one, other)]
+    sizes = [sorted(math.prod(ref.shape) for ref in unit.refs() if ref.name != "num_batches_tracked") for unit in (one, other)]
     return sizes[0] == sizes[1]
-
-
-def _size(ref: Ref) -> int:
-    size = 1
-    for n in ref.shape:
-        size *= n
-    return size
 
 
 def _parts(torch: Tree, paddle: Tree, rows: Iterable[Any]) -> list[str]:
