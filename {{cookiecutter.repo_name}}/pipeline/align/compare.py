@@ -87,11 +87,13 @@ def typical_size(a: np.ndarray) -> float:
         values = np.concatenate([_sizes(x[:: max(1, x.size // most)]) for x in found])
     if not values.size:
         return 0.0
-    distinct, counts = np.unique(values, return_counts=True)
-    constant = counts > max(3, values.size // 16)
-    if constant.any() and not constant.all():
-        values = np.repeat(distinct[~constant], counts[~constant])
-    return float(np.median(values))
+    values.sort()
+    if (values[1:] == values[:-1]).any():
+        distinct, counts = np.unique(values, return_counts=True)
+        constant = counts > max(3, values.size // 16)
+        if constant.any() and not constant.all():
+            values = np.repeat(distinct[~constant], counts[~constant])
+    return float(values[(values.size - 1) // 2] + values[values.size // 2]) / 2
 
 
 def _compare_floats(result: KeyResult, a: np.ndarray, b: np.ndarray, limits: Limits, floor: float) -> None:

@@ -140,18 +140,24 @@ def _checked(path: str | Path, name: Any, value: Any) -> np.ndarray:
 def _pickle(arrays: dict[str, np.ndarray], position: int) -> Iterator[bytes | memoryview]:
     """The pickle (protocol 4) of a 0-d object array around a dict, in pieces; `position`: where it starts in the file.
 
-    The old module name numpy.core is known to numpy 1 and 2. Memo 0, 1, 2: _reconstruct, ndarray, dtype.
+    The old module name numpy.core is known to numpy 1 and 2. Memo 0, 1, 2: _reconstruct, ndarray, dtype; then the dtypes.
     """
     empty = b"h\x00h\x01K\x00\x85C\x01b\x87R"
     piece = b"\x80\x04cnumpy.core.multiarray\n_reconstruct\nq\x00cnumpy\nndarray\nq\x01cnumpy\ndtype\nq\x02000"
     piece += empty + b"(K\x01)" + _dtype("O8", "|", 63) + b"\x89]}"
     yield piece
     position += len(piece)
+    memo: dict[str, bytes] = {}
     for name, array in arrays.items():
         raw = array.reshape(-1).view(np.uint8).data if array.size else b""
-        order = "|" if array.dtype.itemsize == 1 else "<"
         piece = _text(name) + empty + b"(K\x01" + b"(" + b"".join(_integer(size) for size in array.shape) + b"t"
-        piece += _dtype(array.dtype.str[1:], order, 0) + b"\x89"
+        dtype = array.dtype.str[1:]
+        if dtype not in memo:
+            memo[dtype] = bytes([len(memo) + 3])
+            piece += _dtype(dtype, "|" if array.dtype.itemsize == 1 else "<", 0) + b"q" + memo[dtype]
+        else:
+            piece += b"h" + memo[dtype]
+        piece += b"\x89"
         piece += _padding(position + len(piece) + 9) + b"\x8e" + struct.pack("<Q", len(raw))
         yield piece
         yield raw
@@ -175,11 +181,9 @@ def _dtype(text: str, order: str, flags: int) -> bytes:
 
 
 def _padding(position: int) -> bytes:
-    """Instructions without effect (push None, drop it; push a number, drop it) up to the next multiple of ALIGNMENT."""
-    missing = -position % ALIGNMENT
-    if missing == 1:
-        missing += ALIGNMENT
-    return b"N0" * (missing // 2) if missing % 2 == 0 else b"K\x000" + b"N0" * ((missing - 3) // 2)
+    """Instructions without effect, up to the next multiple of ALIGNMENT: push bytes, drop them."""
+    missing = (-position - 3) % ALIGNMENT
+    return b"C" + bytes([missing]) + bytes(missing) + b"0"
 
 
 def _map(path: Path) -> memoryview:

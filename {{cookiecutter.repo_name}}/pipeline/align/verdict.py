@@ -27,8 +27,8 @@ __all__ = [
     "KeyResult", "NodeResult", "PartResult", "Rules", "compare_files", "compare_records", "judge_benchmark", "judge_lr",
     "judge_part", "open_pair", "summarise", "write_diff_log",
 ]  # fmt: skip
-#: From this many elements on two threads share the work; numpy computes outside the interpreter's lock.
-PARALLEL_FROM = 1 << 22
+#: From this many elements per array on two threads share the work; numpy computes outside the interpreter's lock.
+PARALLEL_FROM = 1 << 16
 RULES = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
@@ -127,7 +127,7 @@ def compare_records(part: str, torch: Record, paddle: Record, limit: Threshold, 
         return result, rule
 
     keys = [*arrays, *(key for key in paddle.arrays if key not in arrays)]
-    if sum(array.size for array in arrays.values()) < PARALLEL_FROM:
+    if sum(array.size for array in arrays.values()) < PARALLEL_FROM * len(arrays):
         results = [one(key) for key in keys]
     else:
         with ThreadPoolExecutor(2) as pool:
