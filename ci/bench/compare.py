@@ -132,6 +132,7 @@ def write(folder: Path, kind: str) -> Callable[[], object]:
 
     arrays = {key: np.array(value) for key, value in read_record(folder / "ours_torch.npy").arrays.items()}
     path = folder / "written.npy"
+    path.unlink(missing_ok=True)
     return (lambda: write_record(path, arrays, {})) if kind == "ours" else (lambda: np.save(path, arrays))
 
 

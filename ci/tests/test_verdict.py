@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conftest import TEMPLATE
 from pipeline.align.errors import UserError
 from pipeline.align.records import read_record, write_record
 from pipeline.align.results import KeyResult, NodeResult, PartResult
@@ -344,3 +345,9 @@ def test_the_benchmark_runs():
     command = [sys.executable, program, "--mb", "4", "--tensors", "3", "--repeat", "1"]
     rows = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[3:]
     assert [row.split()[-2] for row in rows[:1]] == ["1.00"] and len(rows) == 8
+
+
+def test_the_demonstration_shows_what_stock_passes():
+    program = TEMPLATE / "pipeline" / "reprod_log_demo" / "what_stock_passes.py"
+    lines = subprocess.run([sys.executable, program], check=True, capture_output=True, text=True).stdout.splitlines()
+    assert len(lines) == 6 and all("reprod_log says passed; here red: " in line for line in lines)
