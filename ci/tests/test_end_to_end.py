@@ -246,6 +246,13 @@ WRONG_PORTS = {
     "momentum copied": ("models/resnet.py", "momentum=1 - 0.1", "momentum=0.1", 4),
     "preprocessing": ("data/digits.py", "[:, :, np.newaxis] / 255", "[:, :, np.newaxis] / 256", 2),
     "weight decay everywhere": ("port.py", '"weight_decay": 0.0', '"weight_decay": cfg.optimizer.weight_decay', 4),
+    "the reference inside the port": ("metric.py", "import paddle\n", "import paddle\nimport torch\n", 1),
+    "frozen": ("models/resnet.py", "self.bn = batch_norm(width)", "self.bn = batch_norm(width)\n        self.bn.weight.stop_gradient = True", 4),
+    "random in eval mode": ("models/resnet.py", ".flatten(1))", ".flatten(1) + 1e-3 * paddle.randn([1]))", 1),
+    "computed in double precision": ("port.py", "model(batch[0])}", 'model(batch[0]).astype("float64")}', 1),
+    "label off by one": ("data/digits.py", "return name, int(label)", "return name, int(label) + (int(label) < 9)", 2),
+    "label smoothing": ("parity.py", "    if label_smoothing:", "    label_smoothing = 0.1\n    if label_smoothing:", 3),
+    "schedule by epoch": ("port.py", "warmup_cosine(cfg, steps_per_epoch))", "lambda i: warmup_cosine(cfg, steps_per_epoch)(i // steps_per_epoch * steps_per_epoch))", 4),
     "exception": ("port.py", 'return {"logits": model(batch[0])}', 'return {"logits": model(batch[0], 1)}', 1),
     "nothing returned": ("port.py", 'return {"logits": model(batch[0])}', "model(batch[0])", 1),
 }

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 import zlib
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from pipeline.align.fake_data import read_batch
 from pipeline.align.paths import Paths
 from pipeline.align.settings import Settings
 
+OTHER = {"torch": "paddle", "paddle": "torch"}
 #: Standard deviation of the gradients that the optimizer alone is tried with.
 GIVEN_SCALE = 0.01
 
@@ -92,6 +94,8 @@ class Context:
 
         `weights`: the record depends on the probe weights, named by the reference's file on both sides.
         """
+        if OTHER[self.side] in sys.modules:
+            raise PortError(f"{self.contract.file} or what it imports has imported {OTHER[self.side]}; the two sides meet only in files")
         inputs = {"fake_batch": self.paths.fake_batch}
         if weights:
             inputs["weights"] = self.source_weights()

@@ -64,7 +64,7 @@ NODES = (
     Node("training", 5, "training", "train_align", (
         Part("init", "initialisation statistics", "updates", judge="init"),
         Part("order", "order of the training data and LR curve", "lr", zeros=True),
-        Part("first_loss", "loss of the first iteration", "train_mode"),
+        Part("first_losses", "losses of the first iterations", "train_mode"),
         Part("train_align", "final metric", "training", zeros=True),
         Part("benchmark", "final metric against the paper", "training", judge="benchmark", record="train_align"),
     )),

@@ -191,7 +191,7 @@ CHINESE_PARTS: Texts = {
     "buffers": "train 模式后的统计量",
     "init": "初始化统计",
     "order": "训练数据顺序与学习率曲线",
-    "first_loss": "第一次迭代的损失",
+    "first_losses": "最初几次迭代的损失",
     "train_align": "最终指标",
 }
 

@@ -17,12 +17,14 @@ from pipeline.align.errors import PortError
 
 #: Fresh networks are drawn until every parameter has this many values, at most so many networks, and at most so many seconds.
 WANTED_VALUES, MOST_NETWORKS, MOST_SECONDS = 8000, 100, 3.0
+#: Iterations of the training whose losses must still agree; later ones drift apart by rounding alone.
+FIRST = 10
 #: Values kept of each parameter.
 KEPT_VALUES = 20000
 
 
 def run(context: Context) -> None:
-    """Record `init`, `order`, `first_loss` and `train_align`."""
+    """Record `init`, `order`, `first_losses` and `train_align`."""
     _record_init(context)
     _record_training(context)
 
@@ -54,7 +56,8 @@ def _record_training(context: Context) -> None:
     metrics = _final_metrics(context, history)
     provenance.write_json(context.paths.history(context.side), history)
     context.record("order", {"order": _digests(history["order_sha256"]), "lr": np.array(history["lr"], np.float64)}, weights=False)
-    context.record("first_loss", {"loss": np.array([history["loss"][0]], np.float64)})
+    first = {f"loss_{index}": np.array([loss], np.float64) for index, loss in enumerate(history["loss"][:FIRST])}
+    context.record("first_losses", first)
     context.record("train_align", {name: np.array([value]) for name, value in metrics.items()})
 
 
