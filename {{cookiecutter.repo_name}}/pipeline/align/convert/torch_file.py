@@ -12,8 +12,10 @@ import collections
 import io
 import math
 import pickle
+import re
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -31,8 +33,10 @@ STORAGES = {
     "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8", "ByteStorage": "uint8",
     "BoolStorage": "bool", "ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128", "UntypedStorage": "uint8",
 }  # fmt: skip
-UNREADABLE = (pickle.UnpicklingError, ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError, OverflowError,
-              MemoryError, RecursionError, struct.error, UnicodeDecodeError)  # fmt: skip
+DTYPE = re.compile(r"(b?float|complex|u?int|quint|qint|bool|bits)[0-9]*(_e\w+|x\w+)?")
+#: What unpicklers and zipfile raise for damaged bytes.
+UNREADABLE = (pickle.UnpicklingError, zipfile.BadZipFile, zlib.error, ValueError, TypeError, LookupError, AttributeError, EOFError,
+              ArithmeticError, MemoryError, RuntimeError, OSError, struct.error)  # fmt: skip
 
 
 class _Storage:
@@ -61,7 +65,7 @@ class _Opaque:
     __setstate__ = __setitem__ = append = extend = add = update = _nothing
 
 
-class _Reader(pickle.Unpickler):
+class _Reader(pickle._Unpickler):  # in Python: damaged files crash the one in C, or make it ask for all memory
     """`foreign`: the names in the pickle that are no tensors or containers."""
 
     def __init__(self, file: Any, data: DataFile, storage: Callable[[tuple], _Storage]):
@@ -88,7 +92,7 @@ class _Reader(pickle.Unpickler):
             return known[path]
         if module in ("torch", "torch.storage") and name in STORAGES:
             return _Dtype(STORAGES[name])
-        if module == "torch" and name.islower() and name.rstrip("0123456789") in ("float", "bfloat", "int", "uint", "bool", "complex"):
+        if module == "torch" and DTYPE.fullmatch(name):
             return _Dtype(name)
         for word, what in (("_rebuild_qtensor", "quantised"), ("_rebuild_sparse", "sparse"), ("_rebuild_meta", "without values (meta)")):
             if name.startswith(word):
@@ -145,7 +149,7 @@ def read_torch(data: DataFile) -> Any:
     old = data.read(0, len(OLD_START)) == OLD_START
     try:
         value, foreign = _read_old(data) if old else _read_zip(data)
-    except UNREADABLE + (zipfile.BadZipFile, OSError) as error:
+    except UNREADABLE as error:
         raise UserError(f"{data.path} is no complete torch file (cut off or damaged?): {error}") from None
     if foreign:
         names = sorted(set(foreign))
