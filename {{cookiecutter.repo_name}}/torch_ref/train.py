@@ -36,8 +36,8 @@ def train(
     """Train for train.epochs from `weights`, or from a fresh model, and evaluate on "val" after every epoch.
 
     Returns the history: iter, loss, lr (one value per iteration, the LR being that of the step), epoch, eval_loss, every
-    metric and order_sha256 (one per epoch). `output_dir`: by default train.output_dir followed by "_torch", so that both
-    sides can run at once. Raises PortError where the loss is not finite.
+    metric and order_sha256 (one per epoch). `output_dir`: by default the folder torch in train.output_dir, where the port
+    writes. Raises PortError where the loss is not finite.
     """
     _seed(cfg.train.seed)
     model = reference.build_model(cfg).to(pick_device())
@@ -46,7 +46,7 @@ def train(
     train_set, val_set = (reference.build_dataset(cfg, split) for split in ("train", "val"))
     steps = math.ceil(len(train_set) / cfg.data.batch_size)
     optimizer, schedule = reference.build_optimizer(cfg, model, steps)
-    output = Path(output_dir or ROOT / f"{cfg.train.output_dir}_torch")
+    output = Path(output_dir or ROOT / cfg.train.output_dir / "torch")
     output.mkdir(parents=True, exist_ok=True)
     history: dict[str, list] = {name: [] for name in ("iter", "loss", "lr", "epoch", "eval_loss", "order_sha256")}
     best = -math.inf
