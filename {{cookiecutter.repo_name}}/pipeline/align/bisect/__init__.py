@@ -1,0 +1,136 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m pipeline bisect`: where a port parts from its reference, and the likely cause.
+
+Each side runs two training steps in eval mode and two in train mode with hooks on every module (capture.py); the captures
+are then compared here, with neither framework: modes.py puts the stages in order, search.py finds the place.
+"""
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from pipeline.align.bisect.finding import Finding, text
+from pipeline.align.bisect.pairing import Both
+from pipeline.align.bisect.stages import Stages
+from pipeline.align.bisect.static import Difference, differences
+from pipeline.align.bisect.store import Capture, stem
+from pipeline.align.bisect.tap import Breadcrumb
+from pipeline.align.convert import Plan
+from pipeline.align.errors import UserError
+from pipeline.align.paths import SIDES, Paths
+from pipeline.align.settings import Settings
+
+__all__ = ["Finding", "compare", "run", "settings", "text"]
+MODES = ("eval", "train")
+STEPS = 2
+
+
+def run(
+    paths: Paths, cfg: Settings, overrides: Sequence[str] = (), debug: bool = False, mode: str | None = None,
+    show: Callable[[str], None] = print,
+) -> Finding | None:
+    """Capture both sides and compare. `mode`: "eval" or "train" only. Raises UserError where a side cannot run at all."""
+    from pipeline.align import runner
+    from pipeline.align.worker import FIRST_JOB
+
+    for side in SIDES:
+        shutil.rmtree(paths.work / side / "bisect", ignore_errors=True)
+    modes = [mode] if mode else list(MODES)
+    jobs = {side: [FIRST_JOB[side], *(f"capture\t{one}\t{STEPS}" for one in modes)] for side in SIDES}
+    failures = runner.run(paths, cfg, jobs, overrides, debug, show)
+    for failure in failures:
+        if failure["kind"] in ("user", "stopped") or not failure["job"].startswith("capture"):
+            raise UserError(f"{failure['side']} side, {failure['job']}: {failure['message']}")
+    return compare(paths, modes, failures, show)
+
+
+def compare(paths: Paths, modes: Sequence[str], failures: Sequence[dict[str, Any]], show: Callable[[str], None]) -> Finding | None:
+    """Compare finished captures. `failures`: of the runner, for sides that stopped before the end."""
+    plan = Plan.from_json(_read(paths.conversion))
+    trees = {side: _read(paths.modules(side)) for side in SIDES}
+    found = settings(paths)
+    momenta = _momenta(trees["torch"])
+    looked: dict[tuple[str, int], Both] = {}
+    for mode, step in ((mode, step) for step in range(STEPS) for mode in modes):
+        finding, both = None, _open(paths, mode, step, plan)
+        if both is not None:
+            looked[mode, step] = both
+            finding = _random(both, show) if step == 0 else None
+            finding = finding or Stages(both, plan, found, momenta, looked.get((mode, step - 1))).find()
+        failed = [one for one in failures if one["job"].split("\t")[1:2] == [mode]]
+        if finding is None and failed and (both is None or any(side.index["failed"] for side in (both.torch, both.paddle))):
+            finding = _failure(paths, failed[0], mode, step)
+        if finding is not None:
+            finding.notes = _notes(paths, looked, failed)
+            return finding
+    for note in _notes(paths, looked, []):
+        show(f"note: {note}")
+    for one in found:
+        show(f"note: without effect on what was run, {one.text}")
+    return None
+
+
+def settings(paths: Paths) -> list[Difference]:
+    """Settings of paired modules that differ, from the descriptions that the conversion left; available without a capture."""
+    plan = Plan.from_json(_read(paths.conversion))
+    return differences(_read(paths.modules("torch")), _read(paths.modules("paddle")), plan.modules)
+
+
+def _open(paths: Paths, mode: str, step: int, plan: Plan) -> Both | None:
+    stems = [stem(paths, side, mode, step) for side in SIDES]
+    if not all(one.with_suffix(".json").is_file() for one in stems):
+        return None
+    return Both(Capture(stems[0]), Capture(stems[1]), plan.modules)
+
+
+def _random(both: Both, show: Callable[[str], None]) -> Finding | None:
+    """Random numbers that only one side draws. Where both do, no numbers behind them can be compared."""
+    torch, paddle = (side.index["random"] for side in (both.torch, both.paddle))
+    mode = both.torch.index["mode"]
+    if torch and paddle:
+        show(f"note: both sides draw random numbers in {mode} mode, first in '{torch['path']}' (torch) and '{paddle['path']}' (Paddle)")
+    if bool(torch) == bool(paddle):
+        return None
+    side, call = ("torch", torch) if torch else ("Paddle", paddle)
+    kind = call["kind"].rpartition(".")[2]
+    what = "while dropout is switched off" if mode == "train" else "such as dropout that stays active"
+    where = f"'{call['path']}' ({kind})" if call["path"] else f"the model ({kind})"
+    finding = Finding("random", mode, 1, where + (f", before '{call['before']}'" if call["before"] else ""), before=call["before"])
+    finding.torch, finding.paddle = (None if one is None else {"path": one["path"], "kind": kind} for one in (torch, paddle))
+    finding.paragraph = f"In {mode} mode: two forward passes of the {side} side differ although nothing changed but the random seed, first in {finding.where}. It draws random numbers, {what}; the other side does not."
+    return finding
+
+
+def _failure(paths: Paths, failure: dict[str, Any], mode: str, step: int) -> Finding:
+    crumb = Breadcrumb.read(paths.work / failure["side"] / "bisect" / "breadcrumb")
+    finding = Finding("failure", mode, step + 1, crumb or f"{failure['side']} side")
+    finding.paragraph = f"The {failure['side']} side stopped ({crumb or 'before it began'}): {failure['message']}. Up to there nothing differs."
+    return finding
+
+
+def _notes(paths: Paths, looked: dict[tuple[str, int], Both], failed: Sequence[dict[str, Any]]) -> list[str]:
+    notes = [f"{one['side']} side: {one['message']}" for one in failed]
+    for (mode, step), both in looked.items():
+        for side in (both.torch, both.paddle):
+            notes += side.index["guards"]
+        silenced = sorted({*both.torch.index["silenced"], *both.paddle.index["silenced"]})
+        if mode == "train" and silenced:
+            notes.append(f"in train mode {', '.join(silenced)} ran with probability 0 on both sides")
+    return list(dict.fromkeys(notes))
+
+
+def _momenta(tree: dict[str, Any]) -> dict[str, float]:
+    """{path: momentum} of torch's batch normalisations."""
+    return {module["path"]: module["hyper"]["momentum"] for module in tree["modules"]
+            if module["hyper"].get("momentum") is not None and any(one["name"] == "running_var" for one in module["buffers"])}  # fmt: skip
+
+
+def _read(path: Any) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is missing or damaged ({error}); run: python -m pipeline convert") from None

@@ -1,0 +1,254 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""The stages that bisect goes through until something differs: forward, loss, backward, schedule, optimizer step, buffers."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pipeline.align.bisect import hints, optimizers, search
+from pipeline.align.bisect.distance import CLOSE, Distance, distance, size
+from pipeline.align.bisect.finding import Finding, both_names, describe, in_words, name_of, neighbourhood, numbers
+from pipeline.align.bisect.pairing import Both
+from pipeline.align.bisect.search import Gradients, Place
+from pipeline.align.bisect.static import Difference
+from pipeline.align.bisect.store import Capture
+from pipeline.align.convert import Plan
+from pipeline.align.convert.plan import Row
+from pipeline.align.table import number
+
+#: Learning rates agree to this part of themselves; Paddle stores some of them as float32.
+RATE = 1e-6
+#: Paddle cuts log-probabilities there.
+CUT = 64
+
+
+class Stages:
+    """Looks at the captures of one mode and step, of both sides. `first`: those of step 1, while this is step 2."""
+
+    def __init__(self, both: Both, plan: Plan, settings: list[Difference], momenta: dict[str, float], first: Both | None):
+        self.both, self.plan, self.settings, self.momenta, self.first = both, plan, settings, momenta, first
+        self.mode, self.step = both.torch.index["mode"], both.torch.index["step"]
+        self.rows = [row for row in plan.rows if row.torch is not None and row.paddle is not None]
+        self._suspects = {one.torch for one in settings}
+
+    @cached_property
+    def close(self) -> Both:
+        """The same captures under a closer look."""
+        return Both(self.both.torch, self.both.paddle, self.both.modules, CLOSE)
+
+    def find(self) -> Finding | None:
+        """The first thing that differs."""
+        for stage in (self.forward, self.loss, self.backward, self.schedule, self.optimizer, self.buffers):
+            found = stage()
+            if found is not None:
+                return found
+        return None
+
+    def forward(self) -> Finding | None:
+        """Outputs of the network."""
+        return self._at(self._closer(search.forward), "forward")
+
+    def loss(self) -> Finding | None:
+        """The loss of agreeing outputs."""
+        found = self._at(search.loss(self.both), "loss")
+        if found is not None:
+            torch, paddle = (side.index["loss"] for side in (self.both.torch, self.both.paddle))
+            found.causes += [f"{name} is {paddle[name]!r} in the port and must be {torch[name]!r}"
+                             for name in torch.keys() & paddle.keys() if torch[name] != paddle[name]]  # fmt: skip
+            found.causes += _loss_causes(self.both)
+            _write(found)
+        return found
+
+    def backward(self) -> Finding | None:
+        """Gradients of all parameters."""
+        if self._failed():
+            return None
+        return self._at(self._closer(lambda both: search.backward(both, self.rows)), "backward")
+
+    def schedule(self) -> Finding | None:
+        """The learning rate of every iteration."""
+        rates = [np.array(side.index["learning_rates"]) for side in (self.both.torch, self.both.paddle)]
+        count = min(map(len, rates))
+        torch, paddle = rates[0][:count], rates[1][:count]
+        wrong = np.abs(torch - paddle) > RATE * np.abs(torch).max(initial=0)
+        if self.step or not wrong.any():
+            return None
+        first = int(wrong.argmax())
+        found = self._new("schedule", "the learning rate schedule (build_optimizer)")
+        found.tensor = f"learning rate of iteration {first}"
+        found.distance = {"torch": float(torch[first]), "paddle": float(paddle[first])}
+        found.paragraph = f"{found.tensor}: {torch[first]:.6g} in torch, {paddle[first]:.6g} in Paddle; {int(wrong.sum())} of {count} iterations differ."
+        for shift, a, b, text in ((1, torch[:-1], paddle[1:], "one iteration late"), (-1, torch[1:], paddle[:-1], "one iteration early")):
+            if len(a) > 1 and np.allclose(a, b, rtol=RATE, atol=0) and np.ptp(a):
+                found.causes.append(f"the port's schedule is {text}: step it once after every optimizer.step(), and not before the first")
+        if first and np.ptp(paddle[: count]) == 0:
+            found.causes.append("the port's learning rate never changes: pass the schedule itself to the optimizer, and return it")
+        ratio = paddle / np.where(torch == 0, np.nan, torch)
+        if not found.causes and np.isfinite(ratio).all() and np.ptp(ratio) < 1e-6 * abs(ratio[0]):
+            found.causes.append(f"the port's is {ratio[0]:.4g} times the reference's throughout")
+        _write(found)
+        return found
+
+    def optimizer(self) -> Finding | None:
+        """What the optimizer step made of agreeing gradients."""
+        if self._failed() or self.mode == "train":
+            return None
+        wrong = [row for row in self.rows if row.kind == "param" and self._after(row).bad]
+        if not wrong:
+            return None
+        total = sum(row.kind == "param" for row in self.rows)
+        found = self._new("optimizer", f"the optimizer step ({self.both.paddle.index['optimizer']['kind']})")
+        found.parameters = [row.paddle for row in wrong]
+        worst = max(wrong, key=lambda row: self._after(row).ratio)
+        found.tensor, found.distance = worst.paddle, self._after(worst).to_json()
+        pairs = [(row.torch, row.paddle) for row in self.rows if row.kind == "param"]
+        found.causes += optimizers.differences(self.both.torch.index["optimizer"], self.both.paddle.index["optimizer"], pairs)
+        found.causes += sorted(set(filter(None, (self._explained(row) for row in wrong[:3]))))
+        which = "All parameters" if len(wrong) == total else f"{len(wrong)} of {total} parameters"
+        found.paragraph = (
+            f"{which} change differently from agreeing gradients: {', '.join(found.parameters[:4])}{', ...' if len(wrong) > 4 else ''};"
+            f" farthest off is {worst.paddle}, {numbers(self._after(worst))}."
+        )
+        _write(found)
+        return found
+
+    def buffers(self) -> Finding | None:
+        """Running statistics and other buffers after the step."""
+        if self._failed():
+            return None
+        wrong = [(row, gap) for row in self.rows if row.kind == "buffer" and (gap := self._buffer(row)).bad]
+        if not wrong:
+            return None
+        row, gap = wrong[0]
+        path = row.paddle.rpartition(".")[0]
+        pair = next((pair for pair in self.both.pairs if pair.hard and pair.t["path"] == row.torch.rpartition(".")[0]), None)
+        found = self._new("buffers", both_names(pair) if pair else f"'{path}'")
+        if pair is not None:
+            found.torch, found.paddle = describe(pair.t), describe(pair.p)
+            found.causes += [one.text for one in self.settings if one.torch == pair.t["path"]]
+        found.parameters = [one.paddle for one, _ in wrong]
+        found.tensor, found.distance = row.paddle, gap.to_json()
+        found.paragraph = f"{row.paddle} after the step: {numbers(gap)}; {len(wrong)} buffers differ."
+        _write(found)
+        return found
+
+    def _closer(self, find: Callable[[Both], Place | None]) -> Place | None:
+        """The place that `find` gives, or an earlier one that only a closer look shows.
+
+        Looked closer is where the tensors before the place are worse than usual, and, where all seems well, whether a module
+        whose settings differ shows it.
+        """
+        place = find(self.both)
+        if place is None and self.step == 0 and self._suspects:
+            near = find(self.close)
+            return near if near is not None and near.inside and near.pair.t["path"] in self._suspects else None
+        if place is not None and place.agreeing is not None and place.agreeing.ratio > CLOSE:
+            return find(self.close) or place
+        return place
+
+    def _after(self, row: Row) -> Distance:
+        """The distance of a parameter after the step, beyond what the distance of its gradient explains."""
+        torch, paddle = (f"{key}.{name}" for key, name in (("p", row.torch), ("p", row.paddle)))
+        share = 0.0
+        if torch in self.both.torch.tensors and paddle in self.both.paddle.tensors:
+            gradient = search.parameter_distance(self.both, row, "p")
+            share = min(1.0, gradient.mean / gradient.size) if gradient.size and gradient.mean is not None else 0.0
+        start, prefix = (self.first, "a") if self.first else (self.both, "b")
+        moved = size(self.both.torch.get(f"a.{row.torch}").astype(np.float64) - start.torch.get(f"{prefix}.{row.torch}"))
+        return search.parameter_distance(self.both, row, "a", share * moved)
+
+    def _buffer(self, row: Row) -> Distance:
+        """The distance of a buffer; of a running variance, from what Paddle's biased estimate has to be.
+
+        v_torch = k v0 + (1 - k) var n / (n - 1), v_paddle = k v0 + (1 - k) var, with k = (1 - momentum)^calls.
+        """
+        path, _, name = row.torch.rpartition(".")
+        counts = [self._values(pair) for pair in self.both.pairs if pair.hard and pair.t["path"] == path and pair.t["training"]]
+        if name != "running_var" or path not in self.momenta or not counts or min(counts) < 2:
+            return self._after(row)
+        start = self.first or self.both
+        prefix = "a" if self.first else "b"
+        torch, paddle = self.both.torch.get(f"a.{row.torch}"), row.move(self.both.paddle.get(f"a.{row.paddle}"), "torch")
+        before = start.torch.get(f"{prefix}.{row.torch}"), row.move(start.paddle.get(f"{prefix}.{row.paddle}"), "torch")
+        kept, count = (1 - self.momenta[path]) ** len(counts), len(counts) / sum(1 / n for n in counts)
+        expected = kept * before[1] + (torch.astype(np.float64) - kept * before[0]) * (count - 1) / count
+        return distance(expected.astype(torch.dtype), paddle, self.both.noise(f"a.{row.torch}", f"a.{row.paddle}"), self.both.limit)
+
+    def _values(self, pair: Any) -> int:
+        """Values per channel of what a batch normalisation took."""
+        shape = self.both.torch.tensors[f"v{self.both.torch.index['values'][pair.t['inputs'][0][1]]['data']}"][1]
+        return int(np.prod(shape) // shape[1]) if len(shape) > 1 else int(shape[0])
+
+    def _explained(self, row: Row) -> str | None:
+        start, prefix = (self.first, "a") if self.first else (self.both, "b")
+        part = row.part("torch") or ...
+        before, after = start.torch.get(f"{prefix}.{row.torch}")[part], self.both.torch.get(f"a.{row.torch}")[part]
+        ported = [row.move(side.paddle.get(f"{key}.{row.paddle}"), "torch") for side, key in ((start, prefix), (self.both, "a"))]
+        rate = self.both.torch.index["optimizer"]["parameters"].get(row.torch, {}).get("learning_rate", 1.0)
+        return optimizers.explain(after - before, ported[1] - ported[0], before, rate or 1.0)
+
+    def _failed(self) -> bool:
+        return any(side.index["failed"] for side in (self.both.torch, self.both.paddle))
+
+    def _new(self, stage: str, where: str) -> Finding:
+        return Finding(stage, self.mode, self.step + 1, where)
+
+    def _at(self, place: Place | None, stage: str) -> Finding | None:
+        if place is None:
+            return None
+        found = self._new(stage, in_words(place))
+        found.torch, found.paddle = describe(place.pair.t), describe(place.pair.p)
+        found.parent = describe(place.parent.t) if place.parent else None
+        found.after, found.before = (one.t["path"] if one else None for one in (place.after, place.before))
+        found.tensor, found.distance = place.tensor, place.distance.to_json() if place.distance else None
+        found.causes = hints.causes(place, self.settings, stage)
+        found.table = neighbourhood(place, Gradients(self.both, self.rows) if stage == "backward" else None)
+        found.paragraph = _sentence(place, stage)
+        _write(found)
+        return found
+
+
+def _loss_causes(both: Both) -> list[str]:
+    """What the numbers of a differing loss say."""
+    texts = []
+    pair = next(pair for pair in both.pairs if pair.t["path"] == "@loss")
+    torch, paddle = (float(np.asarray(side.get(f"v{value}")).ravel()[0]) for side, value in
+                     ((both.torch, pair.outputs[0].torch_value), (both.paddle, pair.outputs[0].paddle_value)))  # fmt: skip
+    arrays = {one.torch: both.torch.get(f"v{both.torch.index['values'][one.torch_value]['data']}") for one in pair.inputs}
+    count = next((len(array) for array in arrays.values() if array.ndim), 1)
+    for factor, text in ((count, "sums over the batch where the reference takes the mean"), (1 / count, "takes the mean where the reference sums")):
+        if count > 1 and abs(paddle - factor * torch) <= 1e-4 * abs(paddle):
+            texts.append(f"the port's is {factor:.6g} times the reference's: it {text}")
+    spans = [float(np.ptp(array, axis=-1).max()) for array in arrays.values() if array.dtype.kind == "f" and array.ndim > 1 and array.size]
+    if max(spans, default=0) > CUT:
+        texts.append(f"outputs of one sample span {max(spans):.3g}, and Paddle's log_softmax, also inside cross_entropy, is cut at -{CUT}")
+    return texts
+
+
+def _sentence(place: Place, stage: str) -> str:
+    what = {"forward": "The forward pass", "loss": "The loss", "backward": "The gradient"}[stage]
+    agree = f" (worst {place.agreeing.ratio:.2g} times rounding)" if place.agreeing else ""
+    if place.missing:
+        side, _, why = place.missing.partition(": ")
+        reason = {"frozen": "the parameter is frozen there", "cut off": "the tensor is detached there, or all behind it is frozen",
+                  "none arrives": "none arrives there: what uses it is detached"}[why]  # fmt: skip
+        return f"{what} goes wrong in {in_words(place)}: {place.tensor} has no gradient in {side.capitalize()}, as {reason}."
+    lead = {"forward": "inputs", "loss": "outputs of the network", "backward": "output gradients"}[stage]
+    if not place.inside:
+        lead = "what was computed before it" if stage == "forward" else "the gradients that arrive from the loss"
+    seen = numbers(place.distance)
+    subject = place.tensor if place.inside else f"{place.tensor} of {name_of(place.pair.t)}"
+    return f"{what} goes wrong in {in_words(place)}: {lead} agree{agree}, {subject} does not: {seen}."
+
+
+def _write(found: Finding) -> None:
+    """Complete the paragraph with mode, step and likely causes."""
+    body = found.paragraph.partition(" Likely cause: ")[0]
+    if not body.startswith("In "):
+        body = f"In {found.mode} mode, {'first' if found.step == 1 else 'second'} step: {body}"
+    found.paragraph = body + (f" Likely cause: {'; '.join(found.causes)}." if found.causes else "")

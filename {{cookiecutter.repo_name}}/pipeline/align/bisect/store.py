@@ -1,0 +1,105 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""What a capture leaves on disk: one raw file of tensors and one JSON index per side, mode and step.
+
+Tensors go to the file as they appear, so that a capture needs no memory beside the model's own, and are read through a
+memory map.
+"""
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.align import provenance
+from pipeline.align.errors import UserError
+from pipeline.align.paths import Paths
+
+#: Elements that are worked on at a time.
+BLOCK = 1 << 16
+
+
+def stem(paths: Paths, side: str, mode: str, step: int) -> Path:
+    """Both files of a capture without their suffix. `mode`: "eval" or "train"; `step`: 0 or 1."""
+    return paths.work / side / "bisect" / f"{mode}_{step}"
+
+
+class Writer:
+    """Appends tensors under keys; `close` writes the index, after which the capture can be read."""
+
+    def __init__(self, path: Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        path.with_suffix(".json").unlink(missing_ok=True)
+        self._file = open(path.with_suffix(".bin"), "wb", buffering=1 << 20)
+        self.tensors: dict[str, tuple[int, list[int], str]] = {}
+
+    def put(self, key: str, array: np.ndarray) -> None:
+        """Append a tensor; of one that comes again under its key, the last counts."""
+        array = np.asarray(array, order="C")
+        self.tensors[key] = (self._file.tell(), list(array.shape), array.dtype.str)
+        self._file.write(array.reshape(-1).view(np.uint8).data if array.size else b"")
+
+    def close(self, index: dict[str, Any]) -> None:
+        """Write the index."""
+        self._file.close()
+        provenance.write_json(self.path.with_suffix(".json"), {**index, "tensors": self.tensors})
+
+
+class Meter:
+    """Takes the tensors of a second, slightly disturbed run, and keeps only how far each is from the first run's.
+
+    `noise`: {key: root mean square of the difference}; a tensor that has no counterpart of its shape is left out.
+    """
+
+    def __init__(self, capture: Capture):
+        self._capture = capture
+        self.noise: dict[str, float] = {}
+
+    def put(self, key: str, array: np.ndarray) -> None:
+        """Compare with the first run."""
+        if key in self._capture.tensors:
+            first = self._capture.get(key)
+            if first.shape == array.shape and first.dtype.kind in "fc":
+                self.noise[key] = math.sqrt(_mean_square(first, array))
+
+    def close(self, index: dict[str, Any]) -> None:
+        """Add the noise to the first run's index."""
+        self._capture.index["noise"] = self.noise
+        provenance.write_json(self._capture.path.with_suffix(".json"), self._capture.index)
+
+
+class Capture:
+    """A finished capture, open for reading. `index`: what the capture loop described (see capture.py)."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        try:
+            self.index: dict[str, Any] = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            file = path.with_suffix(".bin")
+            self._raw = np.memmap(file, np.uint8, "r") if file.stat().st_size else np.empty(0, np.uint8)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path}.json is missing or damaged ({error}); run: python -m pipeline bisect") from None
+        self.tensors: dict[str, list] = self.index["tensors"]
+        self.noise: dict[str, float] = self.index.get("noise", {})
+
+    def get(self, key: str) -> np.ndarray:
+        """The tensor of a key, a view of the file; KeyError where there is none."""
+        offset, shape, dtype = self.tensors[key]
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        return self._raw[offset : offset + size].view(dtype).reshape(shape)
+
+
+def _mean_square(a: np.ndarray, b: np.ndarray) -> float:
+    """Mean of |a - b|^2 over the elements where both are finite, block by block."""
+    a, b, total = a.reshape(-1), b.reshape(-1), 0.0
+    for start in range(0, a.size, BLOCK):
+        with np.errstate(invalid="ignore", over="ignore"):
+            part = np.abs(a[start : start + BLOCK] - b[start : start + BLOCK]).astype(np.float64)
+        part[~np.isfinite(part)] = 0
+        total += float(part @ part)
+    return total / max(1, a.size)
