@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import paddle
 
+from pipeline.align import guards_paddle
 from pipeline.align.convert import describe_paddle, load_paddle
 from pipeline.align.random_layers import RandomSwitch
 
@@ -30,6 +31,7 @@ class Backend:
         paddle.set_device(self.device)
         self.random = RandomSwitch(paddle.nn.functional)
         self.guards: set[str] = set()
+        guards_paddle.install(self.guards)
 
     def seed(self, seed: int) -> None:
         """Seed every generator that a model or a data set may draw from."""

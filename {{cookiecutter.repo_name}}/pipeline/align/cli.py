@@ -63,6 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     check = add("check", _check, "judge the records of steps; exit status 1 where one is not green")
     check.add_argument("steps", nargs="*", type=_step, metavar="STEP", help="steps to check (default: all)")
     check.add_argument("--details", action="store_true", help="show every compared array, not only the failed ones")
+    bisect = add("bisect", _bisect, "find the first module in which the port parts from its reference")
+    bisect.add_argument("--mode", choices=("eval", "train"), help="look in one mode only (default: eval, then train)")
+    bisect.add_argument("--json", action="store_true", help="print the finding as JSON")
     fake = add("fake-data", _fake_data, "write the fake batch that port.yaml describes")
     fake.add_argument("--from-reference", action="store_true", help="also save one batch of the reference's own data for step 1")
     convert = add("convert", _convert, "convert weights between the reference and the port")
@@ -113,9 +116,20 @@ def _align(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
         return 2
     args.steps, args.details = steps, False
     status = _check(args, paths, cfg)
+    if status and _differs_in_the_model(paths, steps):
+        print("looking for the place:")
+        args.mode, args.json = None, False
+        _bisect(args, paths, cfg)
     _report(args, paths, cfg, quiet=True)
     print(f"{len(steps)} steps on both sides in {time.perf_counter() - started:.1f} s")
     return status
+
+
+def _differs_in_the_model(paths: Paths, steps: Sequence[int]) -> bool:
+    """Whether numbers of step 1, 3 or 4 differ, which bisect can trace to a module."""
+    from pipeline.align.verdict_file import read_verdicts
+
+    return any(node.step in (1, 3, 4) and node.step in steps and node.state == "red" and node.parts for node in read_verdicts(paths)[0])
 
 
 def _check(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
@@ -124,6 +138,20 @@ def _check(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
     nodes = check.check(paths, cfg, args.steps or STEPS)
     print(table.details(nodes, everything=args.details) + table.summary(nodes))
     return 0 if all(node.state == "green" for node in nodes) else 1
+
+
+def _bisect(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
+    import json
+
+    from pipeline.align import bisect
+
+    show = (lambda line: print(line, file=sys.stderr)) if args.json else print
+    finding = bisect.run(paths, cfg, args.override, args.debug, args.mode, show)
+    if args.json:
+        print(json.dumps(finding.to_json() if finding else None, indent=1))
+    else:
+        print(bisect.text(finding) if finding else "no module differs")
+    return 1 if finding else 0
 
 
 def _fake_data(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:

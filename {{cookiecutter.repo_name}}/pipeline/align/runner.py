@@ -21,6 +21,7 @@ from pipeline.align.provenance import write_json
 from pipeline.align.settings import Settings
 from pipeline.align.worker import FIRST_JOB
 
+TAB = "\t"  # between a job and its arguments
 #: What must be done before a job of a side: (side, job) pairs. Each side runs its own jobs in order.
 NEEDS = {
     ("paddle", "convert"): [("torch", "weights")],
@@ -122,7 +123,7 @@ def run(
             else:
                 done.add((side, job))
                 if job != "start":
-                    show(f"[{side}] {job} done in {answer['seconds']:.1f} s")
+                    show(f"[{side}] {job.replace(TAB, ' ')} done in {answer['seconds']:.1f} s")
             idle.add(side)
             idle &= set(workers)
             blocked = {(f["side"], f["job"]) for f in failures} | {(s, j) for s, j in asked if s not in workers and (s, j) not in done}
@@ -144,7 +145,7 @@ def run(
 
 
 def _crash(paths: Paths, worker: Worker) -> dict[str, Any]:
-    code, name = worker.process.wait(), worker.busy.split("\t")[0]
+    code, name = worker.process.wait(), worker.busy.split(TAB)[0]
     how = f"by signal {-code}" if code < 0 else f"with exit status {code}"
     last = next((line for line in reversed(worker.tail) if line.strip()), "no output")
     failure = {"side": worker.side, "job": worker.busy, "status": "failed", "kind": "crash",
