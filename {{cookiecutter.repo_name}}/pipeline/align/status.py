@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from pipeline.align import provenance
+from pipeline.align import provenance, tipc
 from pipeline.align.errors import UserError
 from pipeline.align.nodes import NODES, OPTIONAL_PARTS, Node
 from pipeline.align.paths import SIDES, Paths
@@ -28,7 +28,8 @@ def read(paths: Paths, cfg: Settings) -> list[NodeResult]:
         if not reason and result.state == "green" and content.get("limits", {}).get(node.name) != limits_hash(cfg):
             reason = f"the thresholds or the benchmark changed; run: python -m pipeline check {node.step}"
         nodes.append(dataclasses.replace(result, state="stale", reason=reason) if reason else result)
-    return [*nodes, tipc(paths)]
+    state, reason = tipc.read(paths)
+    return [*nodes, NodeResult("tipc", 6, state, reason)]
 
 
 def _outdated(paths: Paths, cfg: Settings, node: Node, digests: dict, now: dict) -> str | None:
@@ -48,8 +49,3 @@ def _outdated(paths: Paths, cfg: Settings, node: Node, digests: dict, now: dict)
                 if reason:
                     return f"{path.name}: {reason}; run: python -m pipeline align {node.step}"
     return None
-
-
-def tipc(paths: Paths) -> NodeResult:
-    """The sixth node. There is nothing to read before the TIPC chain has run."""
-    return NodeResult("tipc", 6, "missing", "the TIPC chain has not run")
