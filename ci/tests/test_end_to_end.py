@@ -251,7 +251,7 @@ WRONG_PORTS = {
     "random in eval mode": ("models/resnet.py", ".flatten(1))", ".flatten(1) + 1e-3 * paddle.randn([1]))", 1),
     "computed in double precision": ("port.py", "model(batch[0])}", 'model(batch[0]).astype("float64")}', 1),
     "label off by one": ("data/digits.py", "return name, int(label)", "return name, int(label) + (int(label) < 9)", 2),
-    "label smoothing": ("parity.py", "    if label_smoothing:", "    label_smoothing = 0.1\n    if label_smoothing:", 3),
+    "label smoothing": ("parity.py", "    if label_smoothing:", "    label_smoothing = 0.2\n    if label_smoothing:", 3),
     "schedule by epoch": ("port.py", "warmup_cosine(cfg, steps_per_epoch))", "lambda i: warmup_cosine(cfg, steps_per_epoch)(i // steps_per_epoch * steps_per_epoch))", 4),
     "exception": ("port.py", 'return {"logits": model(batch[0])}', 'return {"logits": model(batch[0], 1)}', 1),
     "nothing returned": ("port.py", 'return {"logits": model(batch[0])}', "model(batch[0])", 1),
