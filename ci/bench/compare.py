@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -67,6 +68,8 @@ def make(folder: Path, mb: int, tensors: int) -> None:
             arrays[f"layer{index}.weight"] = values if side == "torch" else values * np.float32(1 + 1e-7)
         write_record(folder / f"ours_{side}.npy", arrays, {"framework": side, "part": "bench"})
         np.save(folder / f"stock_{side}.npy", arrays)
+    times = [(folder / f"ours_{side}.npy").stat().st_mtime_ns for side in ("torch", "paddle")]
+    (folder / "times.json").write_text(json.dumps(times))
 
 
 def plain(folder: Path, kind: str) -> Callable[[], object]:
@@ -103,12 +106,16 @@ def numbers(folder: Path, kind: str) -> Callable[[], object]:
 
 
 def judge(folder: Path, kind: str) -> Callable[[], object]:
-    """Our whole verdict: open, check that nothing was edited, compare."""
+    """Our whole verdict: open, check that nothing was edited, compare. "clone": with other time stamps all is read for that."""
     from pipeline.align.thresholds import threshold
     from pipeline.align.verdict import judge_part
 
+    paths = [folder / f"ours_{side}.npy" for side in ("torch", "paddle")]
+    for path, moment in zip(paths, json.loads((folder / "times.json").read_text())):
+        moment += kind == "clone"
+        os.utime(path, ns=(moment, moment))
+
     def work() -> None:
-        paths = [folder / f"{kind}_{side}.npy" for side in ("torch", "paddle")]
         assert judge_part("bench", *paths, threshold("forward"), step=1).passed
 
     return work
@@ -140,6 +147,7 @@ OPERATIONS = {
     "one plain numpy pass": (plain, "ours"),
     "numbers, both files open": (numbers, "ours"),
     "whole verdict, files to result": (judge, "ours"),
+    "whole verdict, after git clone": (judge, "clone"),
     "reprod_log: load, compare, report": (stock, "stock"),
     "plain pass, stock files": (plain, "stock"),
     "numbers, stock files": (numbers, "stock"),

@@ -9,6 +9,7 @@ Each kind of source is converted in a process of its own, with neither framework
 (transposed) and convolutions (copied), half and half. Best of three; memory is the peak of anonymous pages, the mapped
 source not counted. Needs three times the size on disk.
 """
+
 import argparse
 import json
 import shutil
@@ -50,13 +51,29 @@ print(json.dumps({"seconds": min(times), "megabytes": peak - start}))
 def describe(framework, count):
     """A described model of `count` Linear layers and as many convolutions of the same size."""
     torch = framework == "torch"
-    modules = [{"path": "", "name": "", "parent": None, "class": "Net", "bases": ["Net"], "hyper": {}, "params": [], "buffers": [], "norms": {}}]
+    modules = [
+        {
+            "path": "",
+            "name": "",
+            "parent": None,
+            "class": "Net",
+            "bases": ["Net"],
+            "hyper": {},
+            "params": [],
+            "buffers": [],
+            "norms": {},
+        }
+    ]
     for i in range(count):
         for kind, shape in (("linear", [SIDE, SIDE]), ("conv", [SIDE, SIDE // 16, 4, 4])):
             name = f"{kind}{i}"
-            bases = {"linear": ["torch.nn.Linear", "paddle.nn.Linear"], "conv": ["torch.nn.Conv2d", "paddle.nn.Conv2D"]}[kind][not torch]
+            bases = {"linear": ["torch.nn.Linear", "paddle.nn.Linear"], "conv": ["torch.nn.Conv2d", "paddle.nn.Conv2D"]}[kind][
+                not torch
+            ]
             weight = {"name": "weight", "key": f"{name}.weight", "shape": shape, "dtype": "float32", "trainable": True}
-            modules.append({**modules[0], "path": name, "name": name, "parent": 0, "class": bases, "bases": [bases], "params": [weight]})
+            modules.append(
+                {**modules[0], "path": name, "name": name, "parent": 0, "class": bases, "bases": [bases], "params": [weight]}
+            )
     return {"framework": framework, "modules": modules, "aliases": {}}
 
 
@@ -94,15 +111,21 @@ def main():
         safetensors.torch.save_file({key: value.bfloat16() for key, value in state.items()}, folder / "half.safetensors")
         del state
         mapped = np.memmap(folder / "w.safetensors", np.uint8)[-size:].view(np.float32)
-        rows = [("numpy pass (sum of the mapped file)", best(mapped.sum), 0.0),
-                ("copy of the file", best(lambda: shutil.copyfile(folder / "w.safetensors", folder / "copy")), 0.0)]  # fmt: skip
+        rows = [
+            ("numpy pass (sum of the mapped file)", best(mapped.sum), 0.0),
+            ("copy of the file", best(lambda: shutil.copyfile(folder / "w.safetensors", folder / "copy")), 0.0),
+        ]
         (folder / "copy").unlink()
         for title, source, target in (
-            ("safetensors to safetensors", "w.safetensors", "out.safetensors"), ("safetensors to pdparams", "w.safetensors", "out.pdparams"),
-            ("torch zip to safetensors", "w.pth", "out.safetensors"), ("old torch file to safetensors", "old.pth", "out.safetensors"),
+            ("safetensors to safetensors", "w.safetensors", "out.safetensors"),
+            ("safetensors to pdparams", "w.safetensors", "out.pdparams"),
+            ("torch zip to safetensors", "w.pth", "out.safetensors"),
+            ("old torch file to safetensors", "old.pth", "out.safetensors"),
             ("bfloat16 safetensors to float32", "half.safetensors", "out.safetensors"),
-        ):  # fmt: skip
-            done = subprocess.run([sys.executable, "-c", CONVERT, str(TEMPLATE), source, target], cwd=folder, capture_output=True, text=True)
+        ):
+            done = subprocess.run(
+                [sys.executable, "-c", CONVERT, str(TEMPLATE), source, target], cwd=folder, capture_output=True, text=True
+            )
             if done.returncode:
                 sys.exit(done.stderr)
             found = json.loads(done.stdout)

@@ -307,6 +307,21 @@ def test_an_edited_record_is_noticed(record):
         found.verify()
 
 
+def test_only_a_file_with_its_own_time_stamp_is_not_read_again(record, tmp_path, monkeypatch):
+    """What git clone or a copy writes has another time stamp, and is read; so is what any program has written to."""
+    assert read_record(record).untouched
+    copied = tmp_path / "copy.npy"
+    copied.write_bytes(record.read_bytes())
+    found = read_record(copied)
+    assert not found.untouched and found.verify() is None
+    with open(record, "r+b") as file:
+        file.write(b"\x93")
+    assert not read_record(record).untouched
+    monkeypatch.setattr("pipeline.align.records.payload_digest", lambda payload: "other")
+    with pytest.raises(UserError):
+        read_record(record).verify()
+
+
 def test_rows_that_changed_places_are_noticed(tmp_path):
     path, rows = tmp_path / "rows.npy", np.arange(1 << 18, dtype=np.float32).reshape(2, -1)
     write_record(path, {"a": rows}, {})

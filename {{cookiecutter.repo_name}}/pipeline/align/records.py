@@ -15,7 +15,9 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
+import os
 import struct
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,10 +48,14 @@ class Record:
     path: Path
     payload: memoryview
     digest: str | None
+    untouched: bool = False
 
     def verify(self) -> None:
-        """Read everything once; UserError where the file is not what was written."""
-        if self.digest is not None and payload_digest(self.payload) != self.digest:
+        """UserError where the content is not what was written.
+
+        Reads all of it, unless the file still has the time stamp it was given when it was written, to the nanosecond.
+        """
+        if self.digest is not None and not self.untouched and payload_digest(self.payload) != self.digest:
             raise UserError(f"{self.path}: its content changed after it was recorded; record it again")
 
     def dtype(self, key: str) -> str:
@@ -73,10 +79,12 @@ def write_record(path: str | Path, arrays: Mapping[str, Any], provenance: Mappin
         file.flush()
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
             digest = payload_digest(view[:size])
-        said = {"payload_bytes": size, "payload_digest": digest, "provenance": dict(provenance)}
+        moment = time.time_ns()
+        said = {"payload_bytes": size, "payload_digest": digest, "written_ns": moment, "provenance": dict(provenance)}
         text = json.dumps(said).encode()
         file.seek(size)
         file.write(text + FOOTER.pack(hashlib.sha256(text).digest(), len(text), TRAILER))
+    os.utime(path, ns=(moment, moment))
 
 
 def read_record(path: str | Path) -> Record:
@@ -85,7 +93,7 @@ def read_record(path: str | Path) -> Record:
     Raises UserError for a file that is missing, no record, damaged, or holds anything but arrays and numbers.
     """
     path = Path(path)
-    view = _map(path)
+    view, modified = _map(path)
     start = _after_header(path, view)
     said, rest = _trailer(path, view)
     try:
@@ -97,14 +105,16 @@ def read_record(path: str | Path) -> Record:
     if not isinstance(content, dict):
         raise UserError(f"{path}: holds a {type(content).__name__}, not a dict of arrays; save it with reprod_log or this kit")
     arrays = {_key(path, key): _value(path, key, value) for key, value in content.items()}
-    provenance, digest = (said["provenance"], said["payload_digest"]) if said else (None, None)
-    return Record(arrays, provenance, path, view[: start + size], digest)
+    if said is None:
+        return Record(arrays, None, path, view, None)
+    untouched = said["written_ns"] == modified
+    return Record(arrays, said["provenance"], path, view[: start + size], said["payload_digest"], untouched)
 
 
 def read_provenance(path: str | Path) -> dict[str, Any] | None:
     """What the record at `path` says about its origin, None where it says nothing. Raises UserError."""
     path = Path(path)
-    view = _map(path)
+    view, _ = _map(path)
     _after_header(path, view)
     said, _ = _trailer(path, view)
     return said["provenance"] if said else None
@@ -186,10 +196,11 @@ def _padding(position: int) -> bytes:
     return b"C" + bytes([missing]) + bytes(missing) + b"0"
 
 
-def _map(path: Path) -> memoryview:
+def _map(path: Path) -> tuple[memoryview, int]:
+    """The content of a file without reading it, and its time of modification in ns. Raises UserError."""
     try:
         with open(path, "rb") as file:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)), os.fstat(file.fileno()).st_mtime_ns
     except FileNotFoundError:
         raise UserError(f"{path} is missing") from None
     except ValueError:  # mmap refuses an empty file
@@ -221,7 +232,7 @@ def _trailer(path: Path, view: memoryview) -> tuple[dict[str, Any] | None, int]:
         raise UserError(f"{path}: the statement of its origin is damaged; record it again")
     try:
         said = json.loads(text)
-        sound = {"payload_bytes": int, "payload_digest": str, "provenance": dict}
+        sound = {"payload_bytes": int, "payload_digest": str, "written_ns": int, "provenance": dict}
         if all(type(said[name]) is kind for name, kind in sound.items()):
             return said, FOOTER.size + length
     except (ValueError, KeyError, TypeError, RecursionError):
