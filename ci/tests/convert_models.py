@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """What the conversion tests share: random weights, and the conversion of a pair of models by the user-facing functions."""
+
 import json
 
 import numpy as np
@@ -46,8 +47,10 @@ def scramble(model, seed=0):
 
 def make_plan(torch_model, paddle_model, user_map=None):
     """The plan as the processes make it: trees and plan pass through JSON."""
-    trees = [json.loads(json.dumps(side.describe(model))) for side, model in
-             ((describe_torch, torch_model), (describe_paddle, paddle_model))]  # fmt: skip
+    trees = [
+        json.loads(json.dumps(side.describe(model)))
+        for side, model in ((describe_torch, torch_model), (describe_paddle, paddle_model))
+    ]
     return Plan.from_json(json.loads(json.dumps(plan(*trees, user_map).to_json())))
 
 
@@ -88,7 +91,9 @@ def _flat(value):
 
 def difference(ours, theirs):
     """The largest difference as a part of the largest output."""
-    assert len(ours) == len(theirs) and all(a.shape == b.shape for a, b in zip(ours, theirs)), [(a.shape, b.shape) for a, b in zip(ours, theirs)]
+    assert len(ours) == len(theirs) and all(a.shape == b.shape for a, b in zip(ours, theirs)), [
+        (a.shape, b.shape) for a, b in zip(ours, theirs)
+    ]
     assert all(np.abs(a).max() > 1e-3 for a in ours), "an output of zeros proves nothing"
     return max(float(np.abs(a - b).max() / max(1, np.abs(a).max())) for a, b in zip(ours, theirs))
 

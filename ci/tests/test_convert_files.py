@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Weight files of all kinds as input, strict loading, and the public cases W1 to W15 of people who convert weights."""
+
 import argparse
 import json
 import os
@@ -14,8 +15,8 @@ import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
-from convert_models import make_plan, scramble, to_paddle
 
+from convert_models import make_plan, scramble, to_paddle
 from pipeline.align.convert import convert_file, read_source, save_port, save_reference
 from pipeline.align.convert.load_paddle import load_into_paddle
 from pipeline.align.convert.load_torch import load_into_torch
@@ -90,10 +91,18 @@ def test_torch_tensors_of_all_kinds(tmp_path):
     """Views, strides, storages used twice, scalars, empty and parameter tensors, in both formats."""
     base = torch.arange(24.0)
     state = {
-        "view": base[3:9], "strided": base[::2], "transposed": base.reshape(4, 6).t(), "scalar": torch.tensor(3), "empty": torch.zeros(0, 4),
-        "parameter": T.Parameter(torch.rand(3)), "large": torch.rand(300, 300).t(), "bfloat16": torch.rand(5).bfloat16(),
-        "bool": torch.tensor([True, False]), "complex": torch.rand(3, dtype=torch.complex64), "int8": torch.tensor([1, -3], dtype=torch.int8),
-    }  # fmt: skip
+        "view": base[3:9],
+        "strided": base[::2],
+        "transposed": base.reshape(4, 6).t(),
+        "scalar": torch.tensor(3),
+        "empty": torch.zeros(0, 4),
+        "parameter": T.Parameter(torch.rand(3)),
+        "large": torch.rand(300, 300).t(),
+        "bfloat16": torch.rand(5).bfloat16(),
+        "bool": torch.tensor([True, False]),
+        "complex": torch.rand(3, dtype=torch.complex64),
+        "int8": torch.tensor([1, -3], dtype=torch.int8),
+    }
     for new in (True, False):
         torch.save(state, tmp_path / "w.pth", _use_new_zipfile_serialization=new)
         read = read_source(tmp_path / "w.pth").entries[""]
@@ -177,7 +186,9 @@ def test_our_pdparams_are_read_by_paddle_and_here(tmp_path):
     theirs = scramble(P.Sequential(P.Linear(3, 4), P.BatchNorm1D(4)))
     save_port(theirs, None, tmp_path / "w.pdparams")
     loaded = paddle.load(str(tmp_path / "w.pdparams"))
-    assert {name: tuple(value.shape) for name, value in loaded.items()} == {name: tuple(v.shape) for name, v in theirs.state_dict().items()}
+    assert {name: tuple(value.shape) for name, value in loaded.items()} == {
+        name: tuple(v.shape) for name, v in theirs.state_dict().items()
+    }
     other = P.Sequential(P.Linear(3, 4), P.BatchNorm1D(4))
     assert other.set_state_dict(loaded) == ([], [])
     third = P.Sequential(P.Linear(3, 4), P.BatchNorm1D(4))
@@ -200,7 +211,9 @@ def _converted_live(ours, theirs, folder):
 def test_checkpoint_into_the_reference(tmp_path):
     """save_reference with a source: the file's weights under the model's names, whatever wraps them."""
     ours, _ = model()
-    state = {f"module.{name}": value.double() if value.is_floating_point() else value for name, value in ours.state_dict().items()}
+    state = {
+        f"module.{name}": value.double() if value.is_floating_point() else value for name, value in ours.state_dict().items()
+    }
     torch.save({"state_dict": state}, tmp_path / "w.pth")
     fresh, _ = model()
     scramble(fresh, 9)
@@ -251,12 +264,18 @@ def test_damaged_headers_of_safetensors(tmp_path):
     assert "complete" in file({"a": entry, "b": entry})
     assert "complete" in file({"a": entry}, b"\0" * 15)
     assert "complete" in file({"a": {**entry, "shape": [-4]}})
-    assert "twice" in file(b'{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}')
+    assert "twice" in file(
+        b'{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'
+    )
     assert "quantised" in file({"a": {"dtype": "F8_E4M3", "shape": [16], "data_offsets": [0, 16]}})
 
 
 def test_files_that_are_no_weights(tmp_path):
-    for content, reason in ((b"", "0 bytes"), (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "Git LFS"), (b"\x00" * 99, "no weight file")):
+    for content, reason in (
+        (b"", "0 bytes"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "Git LFS"),
+        (b"\x00" * 99, "no weight file"),
+    ):
         (tmp_path / "w.pth").write_bytes(content)
         assert reason in refusal(read_source, tmp_path / "w.pth")
     assert "does not exist" in refusal(read_source, tmp_path / "nothing.pth")
@@ -267,8 +286,12 @@ def test_files_that_are_no_weights(tmp_path):
 
 
 def test_quantised_sparse_and_meta_tensors_in_files(tmp_path):
-    for tensor, reason in ((torch.quantize_per_tensor(torch.rand(4), 0.1, 0, torch.qint8), "quantised"), (torch.eye(3).to_sparse(), "sparse"),
-                           (torch.rand(2, device="meta"), "meta"), (torch.rand(3).to(torch.float8_e4m3fn), "float8")):  # fmt: skip
+    for tensor, reason in (
+        (torch.quantize_per_tensor(torch.rand(4), 0.1, 0, torch.qint8), "quantised"),
+        (torch.eye(3).to_sparse(), "sparse"),
+        (torch.rand(2, device="meta"), "meta"),
+        (torch.rand(3).to(torch.float8_e4m3fn), "float8"),
+    ):
         torch.save({"a": tensor}, tmp_path / "w.pth")
         assert reason in refusal(read_source, tmp_path / "w.pth")
 
@@ -307,8 +330,11 @@ def test_w14_code_in_a_file_is_not_run(new, tmp_path):
 def test_w14_says_what_is_inside_and_loads_when_trusted(new, tmp_path):
     ours, _ = model()
     state = ours.state_dict()
-    for value, inside in (({"state_dict": state, "args": argparse.Namespace(lr=1)}, "argparse.Namespace"),
-                          ({"state_dict": state, "best": np.float64(0.5)}, "numpy"), (ours, "torch.nn.modules.linear.Linear")):  # fmt: skip
+    for value, inside in (
+        ({"state_dict": state, "args": argparse.Namespace(lr=1)}, "argparse.Namespace"),
+        ({"state_dict": state, "best": np.float64(0.5)}, "numpy"),
+        (ours, "torch.nn.modules.linear.Linear"),
+    ):
         torch.save(value, tmp_path / "w.pth", _use_new_zipfile_serialization=new)
         text = refusal(converted, tmp_path / "w.pth", tmp_path)
         assert inside in text and "--trust-pickle" in text
@@ -339,7 +365,9 @@ def test_average_beside_raw_weights_is_not_chosen_silently(tmp_path):
     assert "--entry state_dict or --entry state_dict_ema" in text
     check(converted(read_source(tmp_path / "w.pth", entry="state_dict_ema"), tmp_path)[0], average)
     check(converted(read_source(tmp_path / "w.pth", entry="state_dict"), tmp_path)[0], raw)
-    assert "has no 'ema'; it holds 'state_dict', 'state_dict_ema'" in refusal(converted, read_source(tmp_path / "w.pth", entry="ema"), tmp_path)
+    assert "has no 'ema'; it holds 'state_dict', 'state_dict_ema'" in refusal(
+        converted, read_source(tmp_path / "w.pth", entry="ema"), tmp_path
+    )
 
 
 def test_only_the_entry_that_fits_is_used(tmp_path):
@@ -351,7 +379,9 @@ def test_only_the_entry_that_fits_is_used(tmp_path):
 
 def test_weights_under_a_prefix_beside_others_must_be_chosen(tmp_path):
     one, other = model()[0].state_dict(), scramble(model()[0], 5).state_dict()
-    both = {f"student.{name}": value for name, value in one.items()} | {f"teacher.net.{name}": value for name, value in other.items()}
+    both = {f"student.{name}": value for name, value in one.items()} | {
+        f"teacher.net.{name}": value for name, value in other.items()
+    }
     torch.save({"state_dict": both}, tmp_path / "w.pth")
     assert "--entry state_dict.student or --entry state_dict.teacher.net" in refusal(converted, tmp_path / "w.pth", tmp_path)
     check(converted(read_source(tmp_path / "w.pth", entry="state_dict.teacher.net"), tmp_path)[0], other)
@@ -387,6 +417,7 @@ def test_w10_data_parallel_file_and_zero_of_n(tmp_path):
 
 def named(folder, names, tensors=None):
     """Convert a file of Linear(6, 6) layers under the given names for a model that has the layers of the second names."""
+
     class Net(T.Module):
         pass
 
@@ -406,7 +437,10 @@ def named(folder, names, tensors=None):
     torch.save(state, folder / "w.pth")
     converted(folder / "w.pth", folder, None, ours, theirs)
     for file, wanted in names.items():
-        assert np.array_equal(theirs.state_dict()[f"{wanted}.weight"].numpy(), state[f"{file}.weight"].numpy().T), (file, wanted)
+        assert np.array_equal(theirs.state_dict()[f"{wanted}.weight"].numpy(), state[f"{file}.weight"].numpy().T), (
+            file,
+            wanted,
+        )
 
 
 def test_w11_names_that_contain_the_prefix(tmp_path):
@@ -418,7 +452,9 @@ def test_w11_names_that_contain_the_prefix(tmp_path):
     named(tmp_path, {"model.model.fc": "model.fc", "model.head": "head"})
 
 
-@pytest.mark.parametrize("wrap", ["module.{}", "_orig_mod.{}", "module._orig_mod.{}", "_orig_mod.module.{}", "model.backbone.{}", "model.module.{}"])
+@pytest.mark.parametrize(
+    "wrap", ["module.{}", "_orig_mod.{}", "module._orig_mod.{}", "_orig_mod.module.{}", "model.backbone.{}", "model.module.{}"]
+)
 def test_w12_wrappers_in_any_order(wrap, tmp_path):
     named(tmp_path, {wrap.format(name): name for name in ("conv", "blocks.fc", "blocks.model.fc")})
 
@@ -588,9 +624,12 @@ def test_w1_weight_without_its_transpose(tmp_path):
 def test_w2_nothing_is_written_when_one_key_is_wrong(tmp_path):
     theirs = P.Sequential(P.Linear(3, 3), P.Linear(3, 3))
     state = {name: value.numpy() for name, value in theirs.state_dict().items()}
-    for bad in ({**{n: v + 1 for n, v in state.items()}, "1.weight": state["1.weight"].astype(np.float16)},
-                {**{n: v + 1 for n, v in state.items()}, "1.weight": np.zeros((3, 2), np.float32)},
-                {n: v + 1 for n, v in state.items() if n != "1.bias"}, {**{n: v + 1 for n, v in state.items()}, "x": np.zeros(2)}):  # fmt: skip
+    for bad in (
+        {**{n: v + 1 for n, v in state.items()}, "1.weight": state["1.weight"].astype(np.float16)},
+        {**{n: v + 1 for n, v in state.items()}, "1.weight": np.zeros((3, 2), np.float32)},
+        {n: v + 1 for n, v in state.items() if n != "1.bias"},
+        {**{n: v + 1 for n, v in state.items()}, "x": np.zeros(2)},
+    ):
         safetensors.numpy.save_file(bad, tmp_path / "w.safetensors")
         refusal(load_into_paddle, theirs, tmp_path / "w.safetensors")
         assert all(np.array_equal(value.numpy(), state[name]) for name, value in theirs.state_dict().items())
@@ -652,6 +691,7 @@ def test_w3_w4_square_matrices_go_by_the_type_of_their_module(tmp_path):
 
 def test_w7_only_statistics_of_batch_norms_are_renamed(tmp_path):
     """A module whose own path contains the words keeps its names."""
+
     class Net(T.Module):
         def __init__(self):
             super().__init__()
@@ -661,8 +701,13 @@ def test_w7_only_statistics_of_batch_norms_are_renamed(tmp_path):
     theirs.running_mean, theirs.bn = P.Linear(3, 3), P.BatchNorm1D(3)
     made = make_plan(Net(), theirs)
     assert {row.torch: row.paddle for row in made.rows} == {
-        "running_mean.weight": "running_mean.weight", "running_mean.bias": "running_mean.bias", "bn.weight": "bn.weight",
-        "bn.bias": "bn.bias", "bn.running_mean": "bn._mean", "bn.running_var": "bn._variance"}  # fmt: skip
+        "running_mean.weight": "running_mean.weight",
+        "running_mean.bias": "running_mean.bias",
+        "bn.weight": "bn.weight",
+        "bn.bias": "bn.bias",
+        "bn.running_mean": "bn._mean",
+        "bn.running_var": "bn._variance",
+    }
 
 
 def test_w8_momentum_is_described_on_both_sides():

@@ -2,12 +2,13 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Every layer type of the rule table: converted both ways with random weights, the outputs of both frameworks are equal."""
+
 import numpy as np
 import paddle
 import pytest
 import torch
-from convert_models import assert_converts, make_plan, scramble, to_paddle
 
+from convert_models import assert_converts, make_plan, scramble, to_paddle
 from pipeline.align.errors import UserError
 
 T, P = torch.nn, paddle.nn
@@ -76,7 +77,10 @@ def test_recurrent(name, layers, both, tmp_path):
     ours, theirs = CELLS[name]
     direction = "bidirect" if both else "forward"
     made = assert_converts(
-        ours(5, 5, layers, batch_first=True, bidirectional=both), theirs(5, 5, layers, direction=direction), (normal(2, 4, 5),), tmp_path
+        ours(5, 5, layers, batch_first=True, bidirectional=both),
+        theirs(5, 5, layers, direction=direction),
+        (normal(2, 4, 5),),
+        tmp_path,
     )
     # Paddle's state_dict lists every tensor twice; each is converted once
     assert len(made.rows) == 4 * layers * (1 + both)
@@ -90,21 +94,33 @@ def test_lstm_with_projection(layers, both, tmp_path):
     assert_converts(ours, P.LSTM(5, 4, layers, direction=direction, proj_size=3), (normal(2, 4, 5),), tmp_path)
 
 
-@pytest.mark.parametrize(("ours", "theirs", "state"), [
-    (T.LSTMCell, P.LSTMCell, 2), (T.GRUCell, P.GRUCell, 1), (T.RNNCell, P.SimpleRNNCell, 1)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ours", "theirs", "state"), [(T.LSTMCell, P.LSTMCell, 2), (T.GRUCell, P.GRUCell, 1), (T.RNNCell, P.SimpleRNNCell, 1)]
+)
 def test_recurrent_cell(ours, theirs, state, tmp_path):
     inputs = (normal(2, 4), *(normal(2, 4) for _ in range(state)))
-    assert_converts(ours(4, 4), theirs(4, 4), inputs, tmp_path,
-                    torch_call=lambda m, x, *s: m(x, s if state == 2 else s[0]),
-                    paddle_call=lambda m, x, *s: m(x, s if state == 2 else s[0])[1])  # fmt: skip
+    assert_converts(
+        ours(4, 4),
+        theirs(4, 4),
+        inputs,
+        tmp_path,
+        torch_call=lambda m, x, *s: m(x, s if state == 2 else s[0]),
+        paddle_call=lambda m, x, *s: m(x, s if state == 2 else s[0])[1],
+    )
 
 
 @pytest.mark.parametrize("both", [False, True])
 def test_recurrent_against_a_wrapped_cell(both, tmp_path):
     cells = [P.GRUCell(5, 4) for _ in range(2)]
     theirs = P.BiRNN(*cells) if both else P.RNN(cells[0])
-    assert_converts(T.GRU(5, 4, batch_first=True, bidirectional=both), theirs, (normal(2, 3, 5),), tmp_path,
-                    torch_call=lambda m, x: m(x)[0], paddle_call=lambda m, x: m(x)[0])  # fmt: skip
+    assert_converts(
+        T.GRU(5, 4, batch_first=True, bidirectional=both),
+        theirs,
+        (normal(2, 3, 5),),
+        tmp_path,
+        torch_call=lambda m, x: m(x)[0],
+        paddle_call=lambda m, x: m(x)[0],
+    )
 
 
 def test_recurrent_without_bias_against_biases_at_zero(tmp_path):
@@ -142,7 +158,10 @@ def test_attention(tmp_path):
     made = assert_converts(Ours(), Theirs(), (normal(2, 5, 8), normal(2, 6, 8), normal(2, 6, 8)), tmp_path)
     cut = [row for row in made.rows if row.torch == "attn.in_proj_weight"]
     assert [(row.paddle, row.torch_part, row.op) for row in cut] == [
-        ("attn.q_proj.weight", (0, 0, 8), "T"), ("attn.k_proj.weight", (0, 8, 16), "T"), ("attn.v_proj.weight", (0, 16, 24), "T")]  # fmt: skip
+        ("attn.q_proj.weight", (0, 0, 8), "T"),
+        ("attn.k_proj.weight", (0, 8, 16), "T"),
+        ("attn.v_proj.weight", (0, 16, 24), "T"),
+    ]
 
 
 def test_attention_without_bias(tmp_path):
@@ -175,14 +194,17 @@ def test_transformer_encoder(norm_first, tmp_path):
 
 
 def test_transformer_encoder_layer_whose_matrices_are_square(tmp_path):
-    assert_converts(T.TransformerEncoderLayer(8, 2, 8, batch_first=True), P.TransformerEncoderLayer(8, 2, 8), (normal(2, 5, 8),), tmp_path)
+    assert_converts(
+        T.TransformerEncoderLayer(8, 2, 8, batch_first=True), P.TransformerEncoderLayer(8, 2, 8), (normal(2, 5, 8),), tmp_path
+    )
 
 
 def test_transformer_decoder(tmp_path):
     ours = T.TransformerDecoder(T.TransformerDecoderLayer(8, 2, 12, batch_first=True), 2)
     theirs = P.TransformerDecoder(P.TransformerDecoderLayer(8, 2, 12), 2)
-    made = assert_converts(ours, theirs, (normal(2, 5, 8), normal(2, 6, 8)), tmp_path,
-                           paddle_call=lambda m, x, y: m(x, y, None, None))  # fmt: skip
+    made = assert_converts(
+        ours, theirs, (normal(2, 5, 8), normal(2, 6, 8)), tmp_path, paddle_call=lambda m, x, y: m(x, y, None, None)
+    )
     assert {row.paddle.split(".")[2] for row in made.rows if row.torch.split(".")[2] == "multihead_attn"} == {"cross_attn"}
 
 
@@ -208,8 +230,14 @@ def test_transformer_layer_without_biases(tmp_path):
 def test_adaptive_softmax_whose_tail_paddle_does_not_register(tmp_path):
     ours = T.AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10], div_value=2.0, head_bias=True)
     theirs = P.AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10], div_value=2.0, head_bias=True)
-    assert_converts(ours, theirs, (normal(6, 16), ids(20, 6)), tmp_path, torch_call=lambda m, x, y: m.log_prob(x),
-                    paddle_call=lambda m, x, y: m.log_prob(x))  # fmt: skip
+    assert_converts(
+        ours,
+        theirs,
+        (normal(6, 16), ids(20, 6)),
+        tmp_path,
+        torch_call=lambda m, x, y: m.log_prob(x),
+        paddle_call=lambda m, x, y: m.log_prob(x),
+    )
 
 
 NORMED = {
@@ -228,7 +256,9 @@ def test_weight_norm(name, new, tmp_path):
 
 
 def test_weight_norm_over_everything(tmp_path):
-    assert_converts(T.utils.weight_norm(T.Conv2d(4, 4, 3), dim=None), P.utils.weight_norm(P.Conv2D(4, 4, 3), dim=None), IMAGE, tmp_path)
+    assert_converts(
+        T.utils.weight_norm(T.Conv2d(4, 4, 3), dim=None), P.utils.weight_norm(P.Conv2D(4, 4, 3), dim=None), IMAGE, tmp_path
+    )
 
 
 @pytest.mark.parametrize("name", NORMED)
@@ -293,7 +323,11 @@ def test_group_norm_without_affine_against_frozen_constants(tmp_path):
 
 
 NOT_CONVERTIBLE = {
-    "running statistics of InstanceNorm": (T.InstanceNorm2d(4, affine=True, track_running_stats=True), P.InstanceNorm2D(4), "running statistics"),
+    "running statistics of InstanceNorm": (
+        T.InstanceNorm2d(4, affine=True, track_running_stats=True),
+        P.InstanceNorm2D(4),
+        "running statistics",
+    ),
     "bias_k": (T.MultiheadAttention(8, 2, add_bias_kv=True), P.MultiHeadAttention(8, 2), "bias_k"),
     "no running statistics": (T.BatchNorm2d(4, track_running_stats=False), P.BatchNorm2D(4), "track_running_stats=False"),
     "cumulative average": (T.BatchNorm2d(4, momentum=None), P.BatchNorm2D(4), "momentum=None"),

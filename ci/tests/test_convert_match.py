@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Matching two module trees: by path, by the user's map, by type and order, and never by guessing."""
+
 import json
 import subprocess
 import sys
@@ -11,9 +12,9 @@ import numpy as np
 import paddle
 import pytest
 import torch
+
 from conftest import TEMPLATE
 from convert_models import TOLERANCE, assert_converts, difference, make_plan, outputs, scramble, to_paddle
-
 from pipeline.align.convert import convert_file, describe_paddle, describe_torch, plan, register, save_reference
 from pipeline.align.convert.load_paddle import load_into_paddle
 from pipeline.align.errors import UserError
@@ -74,7 +75,9 @@ def test_numbers_that_count_different_things(tmp_path):
     """0, 2, 4 of a Sequential against 0, 1, 2 of a list: 2 is not 2."""
     one = ours(lambda m, x: m.net(x), net=T.Sequential(T.Linear(8, 8), T.Tanh(), T.Linear(8, 8), T.Tanh(), T.Linear(8, 8)))
     tanh = paddle.tanh
-    other = theirs(lambda m, x: m.net[2](tanh(m.net[1](tanh(m.net[0](x))))), net=P.LayerList([P.Linear(8, 8) for _ in range(3)]))
+    other = theirs(
+        lambda m, x: m.net[2](tanh(m.net[1](tanh(m.net[0](x))))), net=P.LayerList([P.Linear(8, 8) for _ in range(3)])
+    )
     made = assert_converts(one, other, (X,), tmp_path)
     assert [pairs(made)[f"net.{i}.weight"] for i in (0, 2, 4)] == [f"net.{i}.weight" for i in range(3)]
 
@@ -82,8 +85,12 @@ def test_numbers_that_count_different_things(tmp_path):
 def test_other_nesting(tmp_path):
     """conv-bn pairs in one flat Sequential against a list of blocks."""
     image = np.random.default_rng(0).normal(size=(2, 4, 6, 6)).astype(np.float32)
-    one = ours(lambda m, x: m.features(x), features=T.Sequential(
-        T.Conv2d(4, 4, 3, padding=1), T.BatchNorm2d(4), T.ReLU(), T.Conv2d(4, 4, 3, padding=1), T.BatchNorm2d(4)))  # fmt: skip
+    one = ours(
+        lambda m, x: m.features(x),
+        features=T.Sequential(
+            T.Conv2d(4, 4, 3, padding=1), T.BatchNorm2d(4), T.ReLU(), T.Conv2d(4, 4, 3, padding=1), T.BatchNorm2d(4)
+        ),
+    )
 
     def run(model, x):
         x = paddle.nn.functional.relu(model.blocks[0].norm(model.blocks[0].conv(x)))
@@ -108,7 +115,9 @@ def test_renamed_lists_of_equal_blocks_with_equal_names_inside(tmp_path):
     one = ours(layer=T.ModuleList([ours(**block(T.Linear, "qkv")) for _ in range(3)]))
     other = theirs(blocks=P.LayerList([theirs(**block(P.Linear, "vkq")) for _ in range(3)]))
     made = pairs(make_plan(one, other))
-    assert {made[f"layer.{i}.{n}.weight"] for i in range(3) for n in "qkv"} == {f"blocks.{i}.{n}.weight" for i in range(3) for n in "qkv"}
+    assert {made[f"layer.{i}.{n}.weight"] for i in range(3) for n in "qkv"} == {
+        f"blocks.{i}.{n}.weight" for i in range(3) for n in "qkv"
+    }
     assert all(name.split(".")[1:] == other.split(".")[1:] for name, other in made.items())
 
 
@@ -117,20 +126,33 @@ def test_an_encoder_of_other_names_and_order_of_norms(tmp_path):
 
     def layer():
         return ours(
-            attention=ours(self=ours(query=T.Linear(8, 8), key=T.Linear(8, 8), value=T.Linear(8, 8)),
-                           output=ours(dense=T.Linear(8, 8), LayerNorm=T.LayerNorm(8))),
-            intermediate=ours(dense=T.Linear(8, 16)), output=ours(dense=T.Linear(16, 8), LayerNorm=T.LayerNorm(8)))  # fmt: skip
+            attention=ours(
+                self=ours(query=T.Linear(8, 8), key=T.Linear(8, 8), value=T.Linear(8, 8)),
+                output=ours(dense=T.Linear(8, 8), LayerNorm=T.LayerNorm(8)),
+            ),
+            intermediate=ours(dense=T.Linear(8, 16)),
+            output=ours(dense=T.Linear(16, 8), LayerNorm=T.LayerNorm(8)),
+        )
 
     one = ours(encoder=ours(layer=T.ModuleList([layer() for _ in range(2)])))
     other = theirs(encoder=P.TransformerEncoder(P.TransformerEncoderLayer(8, 2, 16), 2))
     made = pairs(make_plan(one, other))
     expected = {
-        "attention.self.query": "self_attn.q_proj", "attention.self.key": "self_attn.k_proj", "attention.self.value": "self_attn.v_proj",
-        "attention.output.dense": "self_attn.out_proj", "attention.output.LayerNorm": "norm1", "intermediate.dense": "linear1",
-        "output.dense": "linear2", "output.LayerNorm": "norm2",
-    }  # fmt: skip
-    assert made == {f"encoder.layer.{i}.{a}.{kind}": f"encoder.layers.{i}.{b}.{kind}"
-                    for i in range(2) for a, b in expected.items() for kind in ("weight", "bias")}  # fmt: skip
+        "attention.self.query": "self_attn.q_proj",
+        "attention.self.key": "self_attn.k_proj",
+        "attention.self.value": "self_attn.v_proj",
+        "attention.output.dense": "self_attn.out_proj",
+        "attention.output.LayerNorm": "norm1",
+        "intermediate.dense": "linear1",
+        "output.dense": "linear2",
+        "output.LayerNorm": "norm2",
+    }
+    assert made == {
+        f"encoder.layer.{i}.{a}.{kind}": f"encoder.layers.{i}.{b}.{kind}"
+        for i in range(2)
+        for a, b in expected.items()
+        for kind in ("weight", "bias")
+    }
 
 
 def test_keys_that_begin_with_other_keys():
@@ -156,8 +178,111 @@ def test_empty_and_missing_modules():
 
 
 def test_pairs_of_modules_are_kept_for_the_comparison_of_hyperparameters():
-    made = make_plan(ours(fc=T.Linear(4, 4), act=T.GELU(), drop=T.Dropout(0.1)), theirs(fc=P.Linear(4, 4), act=P.GELU(), drop=P.Dropout(0.1)))
+    made = make_plan(
+        ours(fc=T.Linear(4, 4), act=T.GELU(), drop=T.Dropout(0.1)), theirs(fc=P.Linear(4, 4), act=P.GELU(), drop=P.Dropout(0.1))
+    )
     assert made.modules == [("", ""), ("fc", "fc"), ("act", "act"), ("drop", "drop")]
+
+
+KINDS = {
+    "Linear": ("Linear", [[4, 4], [4, 6], [6, 4]]),
+    "BatchNorm1d": ("BatchNorm1D", [[4], [6]]),
+    "Embedding": ("Embedding", [[4, 4]]),
+}
+
+
+def grow(random, depth):
+    """A random nest of few layer types and shapes: (type, shape), or a list of (name, content); equal blocks repeat."""
+    if depth == 0 or (depth < 4 and random.random() < 0.3):
+        kind = str(random.choice(list(KINDS)))
+        return kind, KINDS[kind][1][random.integers(len(KINDS[kind][1]))]
+    children = [grow(random, depth - 1)] * int(random.integers(1, 4)) + [grow(random, depth - 1)]
+    listed = random.random() < 0.4
+    return [(str(i) if listed else word(random), child) for i, child in enumerate(children)]
+
+
+def word(random):
+    return "".join(random.choice(list("bdfglmnprst")) + random.choice(list("aeiou")) for _ in range(4))
+
+
+def port_of(random, content, renamed):
+    """(the same nest as a port: some children renamed, those that keep their names in another order; {path: new path}).
+
+    The order of renamed children is all there is to know about them, so they stay where they are.
+    """
+    if isinstance(content, tuple):
+        return content, {"": ""}
+    names = {name: name if name.isdigit() or random.random() >= renamed else word(random) for name, _ in content}
+    made, paths = [], {}
+    for name, child in content:
+        inner, below = port_of(random, child, renamed)
+        made.append((names[name], inner))
+        paths.update({f"{name}.{old}": f"{names[name]}.{new}" for old, new in below.items()})
+    kept = [i for i, (name, _) in enumerate(content) if names[name] == name and not name.isdigit()]
+    order = dict(zip(kept, random.permutation(kept)))
+    return [made[order.get(i, i)] for i in range(len(made))], paths
+
+
+def described(framework, content):
+    """The tree of a nest as describe() writes it."""
+    modules = []
+
+    def place(content, path, name, parent):
+        leaf = isinstance(content, tuple)
+        kind = content[0] if leaf else "Net"
+        bases = [f"torch.nn.{kind}" if framework == "torch" else f"paddle.nn.{KINDS[kind][0]}"] if leaf else [kind]
+        index = len(modules)
+        modules.append(
+            {
+                "path": path,
+                "name": name,
+                "parent": parent,
+                "bases": bases,
+                "hyper": {},
+                "norms": {},
+                "params": [],
+                "buffers": [],
+            }
+        )
+        if leaf:
+            shape = content[1][::-1] if kind == "Linear" and framework == "paddle" else content[1]
+            modules[-1]["params"] = [
+                {"name": "weight", "key": f"{path}.weight", "shape": shape, "dtype": "float32", "trainable": True}
+            ]
+        else:
+            for child, inner in content:
+                place(inner, f"{path}.{child}".lstrip("."), child, index)
+
+    place(content, "", "", None)
+    return {"framework": framework, "modules": modules, "aliases": {}}
+
+
+@pytest.mark.parametrize("renamed", [0.0, 0.3, 1.0])
+def test_random_ports_are_matched_right_or_not_at_all(renamed):
+    """Whatever part of the names is new and however the others are ordered: a plan is right, or there is none."""
+    right = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        nest = grow(random, 4)
+        port, paths = port_of(random, nest, renamed)
+        try:
+            made = plan(described("torch", nest), described("paddle", port))
+        except UserError:
+            continue
+        assert pairs(made) == {f"{old}weight": f"{new}weight" for old, new in paths.items()}, seed
+        right += 1
+    assert right >= 55
+
+
+def test_random_ports_that_lack_a_layer_have_no_plan():
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        nest = grow(random, 3)
+        port = described("paddle", nest if isinstance(nest, list) else [("a", nest)])
+        layers = [module for module in port["modules"] if module["params"]]
+        layers[random.integers(len(layers))]["params"] = []
+        with pytest.raises(UserError):
+            plan(described("torch", nest if isinstance(nest, list) else [("a", nest)]), port)
 
 
 # -- no guessing ------------------------------------------------------------------------------------------------------
@@ -195,7 +320,9 @@ def test_left_over_in_torch_names_it_and_the_line():
     text = message(ours(fc=T.Linear(8, 8), aux=T.Linear(8, 3)), theirs(fc=P.Linear(8, 8)))
     assert "'aux'" in text and '"aux": null' in text
     made = make_plan(ours(fc=T.Linear(8, 8), aux=T.Linear(8, 3)), theirs(fc=P.Linear(8, 8)), {"aux": None})
-    assert {row.torch: row.reason for row in made.dropped} == dict.fromkeys(["aux.weight", "aux.bias"], "weights.map in port.yaml says null")
+    assert {row.torch: row.reason for row in made.dropped} == dict.fromkeys(
+        ["aux.weight", "aux.bias"], "weights.map in port.yaml says null"
+    )
 
 
 def test_left_over_in_paddle_names_it_and_the_line(tmp_path):
@@ -241,16 +368,20 @@ def attend(q, k, v):
 
 def test_attention_against_own_separate_layers(tmp_path):
     one = ours(lambda m, x: m.attn(x, x, x)[0], attn=T.MultiheadAttention(8, 2, batch_first=True))
-    other = theirs(lambda m, x: m.attn.proj(attend(m.attn.q(x), m.attn.k(x), m.attn.v(x))),
-                   attn=theirs(q=P.Linear(8, 8), k=P.Linear(8, 8), v=P.Linear(8, 8), proj=P.Linear(8, 8)))  # fmt: skip
+    other = theirs(
+        lambda m, x: m.attn.proj(attend(m.attn.q(x), m.attn.k(x), m.attn.v(x))),
+        attn=theirs(q=P.Linear(8, 8), k=P.Linear(8, 8), v=P.Linear(8, 8), proj=P.Linear(8, 8)),
+    )
     assert_converts(one, other, (SEQUENCE,), tmp_path)
 
 
 @pytest.mark.parametrize("out", ["proj", "out_proj"])
 def test_attention_against_an_own_fused_layer(out, tmp_path):
     one = ours(lambda m, x: m.attn(x, x, x)[0], attn=T.MultiheadAttention(8, 2, batch_first=True))
-    other = theirs(lambda m, x: getattr(m.attn, out)(attend(*paddle.split(m.attn.qkv(x), 3, -1))),
-                   attn=theirs(**{"qkv": P.Linear(8, 24), out: P.Linear(8, 8)}))  # fmt: skip
+    other = theirs(
+        lambda m, x: getattr(m.attn, out)(attend(*paddle.split(m.attn.qkv(x), 3, -1))),
+        attn=theirs(**{"qkv": P.Linear(8, 24), out: P.Linear(8, 8)}),
+    )
     assert_converts(one, other, (SEQUENCE,), tmp_path)
 
 
@@ -326,8 +457,14 @@ def test_lists_and_dictionaries_of_parameters():
 
 def test_buffers_of_all_kinds(tmp_path):
     one, other = T.Module(), P.Layer()
-    values = {"ids": np.arange(6).reshape(2, 3), "scalar": np.float32(2.5), "mask": np.array([True, False]),
-              "wave": np.array([1 + 2j, 3 - 1j], np.complex64), "small": np.int32(7), "low": np.float16([1, 2])}  # fmt: skip
+    values = {
+        "ids": np.arange(6).reshape(2, 3),
+        "scalar": np.float32(2.5),
+        "mask": np.array([True, False]),
+        "wave": np.array([1 + 2j, 3 - 1j], np.complex64),
+        "small": np.int32(7),
+        "low": np.float16([1, 2]),
+    }
     for name, value in values.items():
         one.register_buffer(name, torch.from_numpy(np.asarray(value)))
         other.register_buffer(name, paddle.zeros(np.shape(value), str(np.asarray(value).dtype)))
@@ -347,7 +484,9 @@ def test_buffer_that_only_one_side_stores():
     other.register_buffer("cache", paddle.rand([3]), persistable=False)
     made = make_plan(one, other)
     assert {(row.torch, row.paddle): "persistable=False" in row.reason for row in made.dropped} == {
-        ("cache", None): True, (None, "cache"): False}  # fmt: skip
+        ("cache", None): True,
+        (None, "cache"): False,
+    }
     one, other = T.Module(), P.Layer()
     one.register_buffer("cache", torch.rand(3), persistent=False)
     other.register_buffer("cache", paddle.rand([3]))
@@ -423,7 +562,9 @@ def test_tied_head_beside_an_equal_layer_under_other_names():
     one = ours(emb=T.Embedding(8, 8), fc=T.Linear(8, 8, bias=False), head=T.Linear(8, 8, bias=False))
     one.head.weight = one.emb.weight
     assert pairs(make_plan(one, theirs(table=P.Embedding(8, 8), proj=P.Linear(8, 8, bias_attr=False)))) == {
-        "emb.weight": "table.weight", "fc.weight": "proj.weight"}  # fmt: skip
+        "emb.weight": "table.weight",
+        "fc.weight": "proj.weight",
+    }
 
 
 def test_tied_head_that_the_port_keeps_apart(tmp_path):
@@ -469,9 +610,11 @@ def test_patterns(tmp_path):
     one = ours(layers=T.ModuleList(stack(ours, T.Linear)))
     other = theirs(blocks=P.LayerList(stack(theirs, P.Linear)))
     # down and up are swapped on purpose, to see that the map wins over names
-    for lines in ({"layers.*.up": "blocks.*.down", "layers.*.down": "blocks.*.up"},
-                  {"layers.{i}.up": "blocks.{i}.down", "layers.{i}.down": "blocks.{i}.up"},
-                  {"layers.0.up": "blocks.0.down", "layers.0.down": "blocks.0.up", "layers.1.*": "blocks.1.*"}):  # fmt: skip
+    for lines in (
+        {"layers.*.up": "blocks.*.down", "layers.*.down": "blocks.*.up"},
+        {"layers.{i}.up": "blocks.{i}.down", "layers.{i}.down": "blocks.{i}.up"},
+        {"layers.0.up": "blocks.0.down", "layers.0.down": "blocks.0.up", "layers.1.*": "blocks.1.*"},
+    ):
         made = pairs(make_plan(one, other, lines))
         assert made["layers.0.up.weight"] == "blocks.0.down.weight" and made["layers.0.down.bias"] == "blocks.0.up.bias"
     assert made["layers.1.up.weight"] == "blocks.1.up.weight"
@@ -479,7 +622,10 @@ def test_patterns(tmp_path):
 
 
 def test_container_by_the_map():
-    one, other = ours(enc=ours(a=T.Linear(4, 4)), dec=ours(a=T.Linear(4, 4))), theirs(dec=theirs(a=P.Linear(4, 4)), enc=theirs(a=P.Linear(4, 4)))
+    one, other = (
+        ours(enc=ours(a=T.Linear(4, 4)), dec=ours(a=T.Linear(4, 4))),
+        theirs(dec=theirs(a=P.Linear(4, 4)), enc=theirs(a=P.Linear(4, 4))),
+    )
     assert pairs(make_plan(one, other, {"enc": "dec", "dec": "enc"}))["enc.a.weight"] == "dec.a.weight"
 
 
@@ -558,7 +704,12 @@ class ScaledLayer(P.Linear):
 def test_subclasses_follow_their_base(tmp_path):
     made = assert_converts(ours(chain, a=Scaled()), theirs(chain, b=ScaledLayer()), (X,), tmp_path)
     assert {row.torch: row.op for row in made.rows} == {
-        "a.weight": "T", "a.bias": "id", "a.scale": "id", "a.extra.weight": "T", "a.extra.bias": "id"}  # fmt: skip
+        "a.weight": "T",
+        "a.bias": "id",
+        "a.scale": "id",
+        "a.extra.weight": "T",
+        "a.extra.bias": "id",
+    }
 
 
 def test_transformers_conv1d_has_paddles_layout(tmp_path):
@@ -621,7 +772,11 @@ def test_extra_state_is_refused():
 
 def test_wrappers_are_looked_through():
     one = T.Sequential(T.Linear(4, 4))
-    names = {tensor["key"] for module in describe_torch.describe(torch.compile(T.DataParallel(one)))["modules"] for tensor in module["params"]}
+    names = {
+        tensor["key"]
+        for module in describe_torch.describe(torch.compile(T.DataParallel(one)))["modules"]
+        for tensor in module["params"]
+    }
     assert names == {"0.weight", "0.bias"}
     inner = ours(a=torch.compile(T.Linear(4, 4)))
     assert pairs(make_plan(inner, theirs(a=P.Linear(4, 4))))["a._orig_mod.weight"] == "a.weight"
@@ -640,12 +795,14 @@ def test_non_contiguous_parameters(tmp_path):
 
 def test_gradients_are_converted_by_the_same_maps(tmp_path):
     """A tied, an attention, a recurrent and a normed layer: every gradient of the port equals the converted one."""
+
     def build(base, lib, attention, rnn, linear):
         class Net(base):
             def __init__(self):
                 super().__init__()
                 self.emb, self.attn, self.rnn = lib.Embedding(8, 8), attention, rnn
                 self.norm, self.head = lib.LayerNorm(8), linear
+
         return Net()
 
     one = build(T.Module, T, T.MultiheadAttention(8, 2, batch_first=True), T.GRU(8, 8, batch_first=True), T.Linear(8, 5))
@@ -657,7 +814,9 @@ def test_gradients_are_converted_by_the_same_maps(tmp_path):
     loss = (one.head(one.norm(one.rnn(one.attn(h, h, h)[0])[0] @ one.emb.weight.T)) ** 2).mean()
     loss.backward()
     h = other.emb(paddle.to_tensor(ids))
-    loss = (other.head(other.norm(paddle.matmul(other.rnn(other.attn(h, h, h))[0], other.emb.weight, transpose_y=True))) ** 2).mean()
+    loss = (
+        other.head(other.norm(paddle.matmul(other.rnn(other.attn(h, h, h))[0], other.emb.weight, transpose_y=True))) ** 2
+    ).mean()
     loss.backward()
     ours_grad = {name: p.grad.numpy() for name, p in one.named_parameters()}
     theirs_grad = {name: p.grad.numpy() for name, p in other.named_parameters()}
@@ -688,7 +847,11 @@ def test_rows_settle_every_tensor_once():
     elements = {}
     for row in made.rows:
         part = row.torch_part
-        size = int(np.prod(row.torch_shape)) if part is None else int(np.prod(row.torch_shape)) * (part[2] - part[1]) // row.torch_shape[0]
+        size = (
+            int(np.prod(row.torch_shape))
+            if part is None
+            else int(np.prod(row.torch_shape)) * (part[2] - part[1]) // row.torch_shape[0]
+        )
         elements[row.torch] = elements.get(row.torch, 0) + size
     for row in (row for row in made.dropped if row.torch):
         elements[row.torch] = int(np.prod(row.torch_shape))
@@ -722,8 +885,16 @@ def test_plans_of_thousands_of_layers_are_quick():
     import time
 
     blocks = 1250
-    one = ours(layers=T.ModuleList([ours(a=T.Linear(2, 2), b=T.Linear(2, 2), c=T.LayerNorm(2), d=T.LayerNorm(2)) for _ in range(blocks)]))
-    other = theirs(blocks=P.LayerList([theirs(u=P.Linear(2, 2), v=P.Linear(2, 2), w=P.LayerNorm(2), x=P.LayerNorm(2)) for _ in range(blocks)]))
+    one = ours(
+        layers=T.ModuleList(
+            [ours(a=T.Linear(2, 2), b=T.Linear(2, 2), c=T.LayerNorm(2), d=T.LayerNorm(2)) for _ in range(blocks)]
+        )
+    )
+    other = theirs(
+        blocks=P.LayerList(
+            [theirs(u=P.Linear(2, 2), v=P.Linear(2, 2), w=P.LayerNorm(2), x=P.LayerNorm(2)) for _ in range(blocks)]
+        )
+    )
     trees = describe_torch.describe(one), describe_paddle.describe(other)
     start = time.perf_counter()
     made = plan(*trees, {})
@@ -735,6 +906,13 @@ def test_conversion_reports_through_json(tmp_path):
     one, other = ours(a=T.Linear(3, 4)), theirs(a=P.Linear(3, 4))
     made = make_plan(one, other)
     row = made.to_json()["rows"][0]
-    assert (row["torch"], row["torch_shape"], row["paddle"], row["paddle_shape"], row["rule"], row["op"], row["transposed"]) == (
-        "a.weight", (4, 3), "a.weight", (3, 4), "Linear", "T", True)  # fmt: skip
+    assert (
+        row["torch"],
+        row["torch_shape"],
+        row["paddle"],
+        row["paddle_shape"],
+        row["rule"],
+        row["op"],
+        row["transposed"],
+    ) == ("a.weight", (4, 3), "a.weight", (3, 4), "Linear", "T", True)
     assert convert_file(made, {n: t.numpy() for n, t in one.state_dict().items()}, tmp_path / "x.safetensors").casts == {}

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Memory of a conversion: the operating system enforces the bound, in a process without either framework."""
+
 import json
 import subprocess
 import sys
@@ -11,9 +12,9 @@ import paddle
 import pytest
 import safetensors.torch
 import torch
+
 from conftest import TEMPLATE
 from convert_models import TOLERANCE, difference, outputs
-
 from pipeline.align.convert import describe_paddle, describe_torch
 from pipeline.align.convert.load_paddle import load_into_paddle
 from pipeline.align.convert.load_torch import load_into_torch
@@ -33,7 +34,8 @@ def used(field):
     return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(field + ":"))
 
 # DATA is all private memory, mapped files not counted; AS is the whole address space, mapped files counted
-resource.setrlimit({"DATA": resource.RLIMIT_DATA, "AS": resource.RLIMIT_AS}[kind], (used({"DATA": "VmData", "AS": "VmSize"}[kind]) + int(allowed),) * 2)
+limit, field = {"DATA": (resource.RLIMIT_DATA, "VmData"), "AS": (resource.RLIMIT_AS, "VmSize")}[kind]
+resource.setrlimit(limit, (used(field) + int(allowed),) * 2)
 convert_file(made, checkpoint, target, to=to)
 """
 

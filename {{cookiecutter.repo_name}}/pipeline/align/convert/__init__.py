@@ -11,6 +11,7 @@
 
 Nothing here imports a framework, except the modules named *_torch.py and *_paddle.py.
 """
+
 from __future__ import annotations
 
 from pipeline.align.convert import rules_sequence  # noqa: F401  (its rules are part of the table)

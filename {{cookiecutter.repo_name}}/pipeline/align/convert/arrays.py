@@ -5,6 +5,7 @@
 
 numpy has no bfloat16: its 16 bits travel as uint16 with the dtype name "bfloat16" beside them.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,11 +17,27 @@ from pipeline.align.errors import UserError
 
 #: dtype name -> numpy dtype that holds its values or bits.
 NUMPY = {
-    "bool": np.dtype(bool), "bfloat16": np.dtype("<u2"),
-    **{name: np.dtype(name).newbyteorder("<") for name in (
-        "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
-        "float16", "float32", "float64", "complex64", "complex128")},
-}  # fmt: skip
+    "bool": np.dtype(bool),
+    "bfloat16": np.dtype("<u2"),
+    **{
+        name: np.dtype(name).newbyteorder("<")
+        for name in (
+            "uint8",
+            "uint16",
+            "uint32",
+            "uint64",
+            "int8",
+            "int16",
+            "int32",
+            "int64",
+            "float16",
+            "float32",
+            "float64",
+            "complex64",
+            "complex128",
+        )
+    },
+}
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 #: Elements that are cast at a time: bounds the memory beside the result.
 BLOCK = 1 << 16
@@ -66,8 +83,10 @@ def cast(source: np.ndarray, old: str, new: str, into: np.ndarray, name: str) ->
         copy(source, into)
         return ""
     if not _may_cast(old, new):
-        raise UserError(f"{name} is {old} in the file but {new} in the model; such a cast would change what it means"
-                        " (a quantised or wrong file?)")  # fmt: skip
+        raise UserError(
+            f"{name} is {old} in the file but {new} in the model; such a cast would change what it means"
+            " (a quantised or wrong file?)"
+        )
     exact = True
     for old_block, new_block in _blocks(source, into):
         exact &= _cast_block(old_block, old, new, new_block, name)
@@ -90,7 +109,9 @@ def _may_cast(old: str, new: str) -> bool:
         return new in FLOATS
     if old.startswith("complex"):
         return new.startswith("complex")
-    return old != "bool" and new != "bool" and NUMPY[old].kind in "iu" and NUMPY[new].kind in "iu" and "bfloat16" not in (old, new)
+    return (
+        old != "bool" and new != "bool" and NUMPY[old].kind in "iu" and NUMPY[new].kind in "iu" and "bfloat16" not in (old, new)
+    )
 
 
 def _blocks(source: np.ndarray, into: np.ndarray):

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Assign units of one side to units of the other by type, shape and definition order, or say why that would be a guess."""
+
 from __future__ import annotations
 
 import re
@@ -34,9 +35,12 @@ class Doubt:
     text: str
 
 
-def assign(torch: list[Unit], paddle: list[Unit], whole: Check | None) -> tuple[list[Pairing], list[Doubt]]:
+def assign(
+    torch: list[Unit], paddle: list[Unit], whole: Check | None = None, names: bool = True
+) -> tuple[list[Pairing], list[Doubt]]:
     """Pairings and doubts. Units of equal type and shape are interchangeable and go in definition order, if there are
-    as many on both sides and their names do not contradict it. `whole`: test of two containers instead of a rule.
+    as many on both sides and their names (unless `names` is False) do not contradict it. `whole`: test of two containers
+    instead of a rule.
     """
     pairings: list[Pairing] = []
     doubts: list[Doubt] = []
@@ -48,7 +52,7 @@ def assign(torch: list[Unit], paddle: list[Unit], whole: Check | None) -> tuple[
             tried = [_pairing(t, p, near, whole) for t, p in zip(ts, order, strict=True)]
             if None in tried:
                 continue
-            reason = _contradiction(ts, order)
+            reason = _contradiction(ts, order) if names else ""
             if reason:
                 doubts.append(Doubt(ts, ps, _doubt_text(ts, ps, reason)))
             else:
@@ -139,13 +143,21 @@ def _telling_words(units: list[Unit]) -> list[frozenset[str]]:
     return [one - common for one in words]
 
 
+#: Letters that stand for words; of longer words, one may be the beginning of the other.
+LETTERS = {("q", "query"), ("k", "key"), ("v", "value"), ("o", "out"), ("o", "output")}
+
+
 def _shared(one: frozenset[str], other: frozenset[str]) -> int:
-    return sum(any(a.startswith(b) or b.startswith(a) for b in other) for a in one)
+    return sum(any(_alike(*sorted((a, b), key=len)) for b in other) for a in one)
+
+
+def _alike(short: str, long: str) -> bool:
+    return short == long or (len(short) > 1 and long.startswith(short)) or (short, long) in LETTERS
 
 
 def _doubt_text(torch: list[Unit], paddle: list[Unit], reason: str) -> str:
     names = [", ".join(repr(unit.path) for unit in side[:6]) + (", …" if len(side) > 6 else "") for side in (torch, paddle)]
     return (
-        f"torch {names[0]} and paddle {names[1]} have the same types and shapes, and {reason}; say which is which in weights.map of"
-        f' port.yaml, a line for each, such as "{torch[0].path}": "{paddle[0].path}"'
+        f"torch {names[0]} and paddle {names[1]} have the same types and shapes, and {reason}; say which is which in"
+        f' weights.map of port.yaml, a line for each, such as "{torch[0].path}": "{paddle[0].path}"'
     )

@@ -6,6 +6,7 @@
 Read are safetensors, torch's .pth/.pt/.bin (any name; new and old format, without running code), Paddle's .pdparams, and
 directories of these, sharded with an index or a single file. Values stay in the files until they are needed.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -51,8 +52,14 @@ class Checkpoint:
     chosen: str | None = None
     notes: list[str] = field(default_factory=list)
 
-    def select(self, wanted: Mapping[str, tuple[int, ...]], aliases: Mapping[str, str], optional: Iterable[str | None],
-               ignored: Iterable[str], side: str) -> Selected:  # fmt: skip
+    def select(
+        self,
+        wanted: Mapping[str, tuple[int, ...]],
+        aliases: Mapping[str, str],
+        optional: Iterable[str | None],
+        ignored: Iterable[str],
+        side: str,
+    ) -> Selected:
         """The tensors of the model: every name of `wanted` ({first name: shape}) once, by itself or by an alias.
 
         `optional` may be absent. Names of the file that match a pattern of `ignored` are left aside, and said so.
@@ -92,11 +99,21 @@ class Checkpoint:
                 return {name: cut}
         raise UserError(f"{self.label} has no {self.chosen!r}; it holds {', '.join(repr(e or '.') for e in self.entries)}")
 
-    def _fit(self, entry: str, arrays: dict[str, Array], wanted: Mapping[str, tuple[int, ...]], aliases: Mapping[str, str],
-             optional: set, ignored: list[str]) -> _Fit:  # fmt: skip
+    def _fit(
+        self,
+        entry: str,
+        arrays: dict[str, Array],
+        wanted: Mapping[str, tuple[int, ...]],
+        aliases: Mapping[str, str],
+        optional: set,
+        ignored: list[str],
+    ) -> _Fit:
         patterns = [to_regex(pattern) for pattern in ignored]
-        kept = {name: array for name, array in arrays.items() if not any(
-            one.fullmatch(name) or one.fullmatch(name.rpartition(".")[0]) for one in patterns)}  # fmt: skip
+        kept = {
+            name: array
+            for name, array in arrays.items()
+            if not any(one.fullmatch(name) or one.fullmatch(name.rpartition(".")[0]) for one in patterns)
+        }
         resolution = prefix.resolve(kept, [*wanted, *aliases])
         found = resolution.found
         have = {aliases.get(name, name) for name in found.values()}
@@ -117,15 +134,21 @@ class Checkpoint:
         where = f"{self.label}, entry {best.entry!r}," if best.entry else self.label
         if not best.found:
             held = ", ".join(map(repr, list(best.arrays)[:SHOWN])) or "no tensors"
-            raise UserError(f"{where} fits 0 of the model's {count} tensors; it holds {held}; the model has"
-                            f" {', '.join(map(repr, sorted(required)[:SHOWN]))}")  # fmt: skip
+            raise UserError(
+                f"{where} fits 0 of the model's {count} tensors; it holds {held}; the model has"
+                f" {', '.join(map(repr, sorted(required)[:SHOWN]))}"
+            )
         parts = []
         if best.missing:
             parts.append(f"lacks {_listed(best.missing)}")
         if best.extra:
-            parts.append(f'has {_listed(best.extra)}, which the model lacks (to leave it out on purpose: "{best.extra[0]}": null in'
-                         " weights.map of port.yaml)")  # fmt: skip
-        raise UserError(f"{where} fits {len(set(best.found.values()))} of the model's {count} tensors: it {' and '.join(parts)}")
+            parts.append(
+                f'has {_listed(best.extra)}, which the model lacks (to leave it out on purpose: "{best.extra[0]}": null in'
+                " weights.map of port.yaml)"
+            )
+        raise UserError(
+            f"{where} fits {len(set(best.found.values()))} of the model's {count} tensors: it {' and '.join(parts)}"
+        )
 
 
 def _joined(entries: dict[str, dict[str, Array]], names: set[str]) -> dict[str, Array]:
@@ -139,7 +162,9 @@ def _listed(names: list[str]) -> str:
     return ", ".join(map(repr, names[:SHOWN])) + more
 
 
-def _checked(fit: _Fit, wanted: Mapping[str, tuple[int, ...]], aliases: Mapping[str, str], side: str, label: str) -> dict[str, Array]:
+def _checked(
+    fit: _Fit, wanted: Mapping[str, tuple[int, ...]], aliases: Mapping[str, str], side: str, label: str
+) -> dict[str, Array]:
     """The arrays by first name, with shapes checked and copies under several names compared."""
     made: dict[str, Array] = {}
     source: dict[str, str] = {}
@@ -148,8 +173,10 @@ def _checked(fit: _Fit, wanted: Mapping[str, tuple[int, ...]], aliases: Mapping[
         if array.shape != wanted[first]:
             raise UserError(f"{label}: {name!r} has shape {array.shape}, the {side} model's {target!r} has {wanted[first]}")
         if first in made and not (made[first].dtype == array.dtype and equal(made[first].read(), array.read())):
-            raise UserError(f"{label}: {source[first]!r} and {name!r} differ, but they are one tied tensor in the {side} model;"
-                            " the file is of an untied model")  # fmt: skip
+            raise UserError(
+                f"{label}: {source[first]!r} and {name!r} differ, but they are one tied tensor in the {side} model;"
+                " the file is of an untied model"
+            )
         if first not in made:
             made[first], source[first] = array, name
     return made

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Describe a Paddle model: its module tree as JSON (see tree.py) and its state as arrays."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -24,7 +25,9 @@ def describe(model: paddle.nn.Layer) -> dict[str, Any]:
     modules: list[dict[str, Any]] = []
     _walk(model, "", "", None, modules, ())
     tensors = state_tensors(model)
-    check_state("paddle", [tensor["key"] for module in modules for tensor in module["params"] + module["buffers"]], list(tensors))
+    check_state(
+        "paddle", [tensor["key"] for module in modules for tensor in module["params"] + module["buffers"]], list(tensors)
+    )
     aliases = aliases_of([(name, _identity(tensor)) for name, tensor in tensors.items()])
     return {"framework": "paddle", "modules": modules, "aliases": aliases}
 
@@ -94,11 +97,19 @@ def _walk(layer: paddle.nn.Layer, path: str, name: str, parent: int | None, foun
         if value is not None:
             persistent = key not in layer._non_persistable_buffer_names_set
             buffers.append({**_tensor(key, prefix + key, value, persistent), "persistent": persistent})
-    found.append({
-        "path": path, "name": name, "parent": parent, "class": _class_path(type(layer)),
-        "bases": [_class_path(base) for base in type(layer).__mro__[:-1]],
-        "hyper": hyperparameters(vars(layer)), "params": params, "buffers": buffers, "norms": _norms(layer),
-    })  # fmt: skip
+    found.append(
+        {
+            "path": path,
+            "name": name,
+            "parent": parent,
+            "class": _class_path(type(layer)),
+            "bases": [_class_path(base) for base in type(layer).__mro__[:-1]],
+            "hyper": hyperparameters(vars(layer)),
+            "params": params,
+            "buffers": buffers,
+            "norms": _norms(layer),
+        }
+    )
     for key, child in layer._sub_layers.items():
         if child is not None:
             _walk(child, prefix + key, key, index, found, (*above, id(layer)))
@@ -108,8 +119,12 @@ def _tensor(name: str, key: str, tensor: paddle.Tensor, stored: bool = True) -> 
     if stored and not tensor._is_initialized():
         raise UserError(f"Paddle tensor {key!r} has no values yet (LazyGuard): initialise the model before converting")
     return {
-        "name": name, "key": key, "shape": list(tensor.shape), "dtype": _dtype(tensor), "trainable": not tensor.stop_gradient,
-    }  # fmt: skip
+        "name": name,
+        "key": key,
+        "shape": list(tensor.shape),
+        "dtype": _dtype(tensor),
+        "trainable": not tensor.stop_gradient,
+    }
 
 
 def _norms(layer: paddle.nn.Layer) -> dict[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Describe a torch model: its module tree as JSON (see tree.py) and its state as arrays."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -81,17 +82,23 @@ def _walk(module: torch.nn.Module, path: str, name: str, parent: int | None, fou
         raise UserError(f"the torch model contains itself at {path!r}; it cannot be described")
     prefix = f"{path}." if path else ""
     index = len(found)
-    found.append({
-        "path": path, "name": name, "parent": parent, "class": _class_path(type(module)),
-        "bases": [_class_path(base) for base in type(module).__mro__[:-1]],
-        "hyper": hyperparameters(vars(module)),
-        "params": [_tensor(key, prefix + key, value) for key, value in module._parameters.items() if value is not None],
-        "buffers": [
-            {**_tensor(key, prefix + key, value), "persistent": key not in module._non_persistent_buffers_set}
-            for key, value in module._buffers.items() if value is not None
-        ],
-        "norms": _norms(module, path),
-    })  # fmt: skip
+    found.append(
+        {
+            "path": path,
+            "name": name,
+            "parent": parent,
+            "class": _class_path(type(module)),
+            "bases": [_class_path(base) for base in type(module).__mro__[:-1]],
+            "hyper": hyperparameters(vars(module)),
+            "params": [_tensor(key, prefix + key, value) for key, value in module._parameters.items() if value is not None],
+            "buffers": [
+                {**_tensor(key, prefix + key, value), "persistent": key not in module._non_persistent_buffers_set}
+                for key, value in module._buffers.items()
+                if value is not None
+            ],
+            "norms": _norms(module, path),
+        }
+    )
     for key, child in module._modules.items():
         if child is not None:
             _walk(child, prefix + key, key, index, found, (*above, id(module)))

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Convert whole weight files by a plan, tensor by tensor, all or nothing."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -44,7 +45,9 @@ def convert_file(plan: Plan, source: Source, out_path: str | Path, to: str = "pa
     tensors = plan.tensors[to]
     absent = [name for name in tensors if name not in rows and name not in constants]
     if absent:
-        raise UserError(f"{to} {absent[0]!r} ({len(absent)} such) is dropped by the plan, so a complete {to} file cannot be written")
+        raise UserError(
+            f"{to} {absent[0]!r} ({len(absent)} such) is dropped by the plan, so a complete {to} file cannot be written"
+        )
 
     def make(name: str) -> np.ndarray:
         shape, dtype = tuple(tensors[name]["shape"]), tensors[name]["dtype"]
@@ -73,8 +76,16 @@ def _given(plan: Plan, source: Source, side: str, report: Conversion) -> dict[st
     return selected.arrays
 
 
-def _tensor(name: str, rows: list[Row], given: dict[str, Array], shape: tuple[int, ...], dtype: str, side: str, to: str,
-            report: Conversion) -> np.ndarray:  # fmt: skip
+def _tensor(
+    name: str,
+    rows: list[Row],
+    given: dict[str, Array],
+    shape: tuple[int, ...],
+    dtype: str,
+    side: str,
+    to: str,
+    report: Conversion,
+) -> np.ndarray:
     if rows[0].part(to) is not None:
         made = np.empty(shape, NUMPY[dtype])
         for row in rows:
@@ -86,7 +97,9 @@ def _tensor(name: str, rows: list[Row], given: dict[str, Array], shape: tuple[in
     for row in copies:
         other = row.move(given[row.name(side)].read(), to)
         if row.name(side) != first.name(side) and not equal(moved, other):
-            raise UserError(f"{to} {name!r} is tied, but {side} {first.name(side)!r} and {row.name(side)!r}, which it stands for, differ")
+            raise UserError(
+                f"{to} {name!r} is tied, but {side} {first.name(side)!r} and {row.name(side)!r}, which it stands for, differ"
+            )
     if array.dtype == dtype and moved.flags.c_contiguous:
         return moved
     made = np.empty(shape, NUMPY[dtype])
@@ -135,7 +148,9 @@ def _save(describe: Any, model: Any, source: Checkpoint | None, path: str | Path
     if source is not None:
         # old torch files lack these counters
         counters = [name for name in tree.tensors if name.endswith("num_batches_tracked")]
-        selected = source.select({name: ref.shape for name, ref in tree.tensors.items()}, tree.aliases, counters, (), tree.framework)
+        selected = source.select(
+            {name: ref.shape for name, ref in tree.tensors.items()}, tree.aliases, counters, (), tree.framework
+        )
         given = {**{name: live[name] for name in counters}, **selected.arrays}
         report.notes += selected.notes
 

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Tell weight files apart by their content, and open files and directories of them."""
+
 from __future__ import annotations
 
 import json
@@ -32,7 +33,11 @@ def open_path(path: Path, trust_pickle: bool) -> tuple[Entries, list[str]]:
     top = _open_file(path, trust_pickle)
     for place, name, array in _walk(top, ()):
         entries.setdefault(".".join(place), {})[name] = array
-    others = [str(key) for key, value in top.items() if not isinstance(value, Array) and str(key) not in {e.split(".")[0] for e in entries}]
+    others = [
+        str(key)
+        for key, value in top.items()
+        if not isinstance(value, Array) and str(key) not in {e.split(".")[0] for e in entries}
+    ]
     return entries, [f"not weights: {', '.join(others)}"] if others else []
 
 
@@ -54,9 +59,12 @@ def _open_file(path: Path, trust_pickle: bool) -> dict[Any, Any]:
         value = read_paddle(path)
     else:
         text = " (a Git LFS pointer: fetch the file itself)" if start.startswith(b"version https://") else ""
-        raise UserError(f"{path} is no weight file that is known here{text}: safetensors, torch's .pth/.pt/.bin, Paddle's .pdparams")
+        raise UserError(
+            f"{path} is no weight file that is known here{text}: safetensors, torch's .pth/.pt/.bin, Paddle's .pdparams"
+        )
     if not isinstance(value, dict):
-        raise UserError(f"{path} holds a {'tensor' if isinstance(value, Array) else type(value).__name__}, not a dictionary of tensors; save model.state_dict()")
+        kind = "tensor" if isinstance(value, Array) else type(value).__name__
+        raise UserError(f"{path} holds a {kind}, not a dictionary of tensors; save model.state_dict()")
     return value
 
 
@@ -80,8 +88,10 @@ def _open_directory(path: Path, trust_pickle: bool) -> tuple[Entries, list[str]]
     files = [file for pattern in WEIGHTS for file in sorted(path.glob(pattern))]
     best = [file for file in files if file.suffix == files[0].suffix]
     if len(best) != 1:
-        raise UserError(f"{path} has {'no' if not best else 'several'} weight files{''.join(f', {one.name}' for one in best[:4])}"
-                        " and no index; name one file")  # fmt: skip
+        raise UserError(
+            f"{path} has {'no' if not best else 'several'} weight files{''.join(f', {one.name}' for one in best[:4])}"
+            " and no index; name one file"
+        )
     entries, notes = open_path(best[0], trust_pickle)
     return entries, [f"{best[0].name} read", *notes]
 
@@ -96,7 +106,9 @@ def _open_shards(index: Path, trust_pickle: bool) -> Entries:
         raise UserError(f"{index} is no index of a sharded checkpoint: {error!r}") from None
     missing = [shard for shard in shards if not (index.parent / shard).is_file()]
     if outside or missing:
-        raise UserError(f"{index}: the shard {(outside or missing)[0]!r} is not in the directory ({len(outside or missing)} such)")
+        raise UserError(
+            f"{index}: the shard {(outside or missing)[0]!r} is not in the directory ({len(outside or missing)} such)"
+        )
     found: dict[str, Array] = {}
     for shard in shards:
         for name, array in _open_file(index.parent / shard, trust_pickle).items():

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Load a weight file into a torch model, strictly: everything is checked before anything is written."""
+
 from __future__ import annotations
 
 from pathlib import Path

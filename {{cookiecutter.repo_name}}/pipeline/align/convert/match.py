@@ -6,6 +6,7 @@
 Names decide where they agree. What is left in a matched parent is matched by type, shape and definition order; where
 names contradict that order, or the numbers of candidates differ, nothing is guessed.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -86,17 +87,31 @@ class Matcher:
                     self.add(dropped_counter(torch), "BatchNorm")
                 continue
             if t.persistent and not p.persistent:
-                self.add([Link(t, None, reason=f"Paddle's {p.key!r} is not in its state_dict (persistable=False)")], "not stored")
+                self.add(
+                    [Link(t, None, reason=f"Paddle's {p.key!r} is not in its state_dict (persistable=False)")], "not stored"
+                )
             elif p.persistent and not t.persistent:
-                self.problem(f"paddle {p.key!r} is stored, torch's {t.key!r} is not (persistent=False): register it in Paddle with"
-                             " persistable=False", [t], [p])  # fmt: skip
+                self.problem(
+                    f"paddle {p.key!r} is stored, torch's {t.key!r} is not (persistent=False): register it in Paddle with"
+                    " persistable=False",
+                    [t],
+                    [p],
+                )
             elif t.persistent and t.shape != p.shape:
-                self.problem(f"torch {t.key!r} {t.shape} does not fit paddle {p.key!r} {p.shape}; if the numbers are the same, say how:"
-                             f' "{t.key}": "{p.key} reshape" (or T) in weights.map of port.yaml', [t], [p])  # fmt: skip
+                self.problem(
+                    f"torch {t.key!r} {t.shape} does not fit paddle {p.key!r} {p.shape}; if the numbers are the same, say how:"
+                    f' "{t.key}": "{p.key} reshape" (or T) in weights.map of port.yaml',
+                    [t],
+                    [p],
+                )
             elif t.persistent and layout(t) != layout(p):
-                self.problem(f"torch {t.key!r} ({torch.label}) and paddle {p.key!r} ({paddle.label}), both {t.shape}: whether to transpose"
-                             f' cannot be told from these types; write "{t.key}": "{p.key} T" (or "{p.key} id") in weights.map of'
-                             " port.yaml", [t], [p])  # fmt: skip
+                self.problem(
+                    f"torch {t.key!r} ({torch.label}) and paddle {p.key!r} ({paddle.label}), both {t.shape}: whether to transpose"
+                    f' cannot be told from these types; write "{t.key}": "{p.key} T" (or "{p.key} id") in weights.map of'
+                    " port.yaml",
+                    [t],
+                    [p],
+                )
             elif t.persistent:
                 self.add([Link(t, p)], f"same name, bare {t.kind}")
 
@@ -142,10 +157,13 @@ class Matcher:
         """Pair containers of other names that hold the same layers, so that names inside them count."""
         blocks = []
         for node, side in ((torch, "torch"), (paddle, "paddle")):
-            blocks.append([
-                Unit(BLOCK, child) for child in node.children.values()
-                if self._free(child, side) and type_of(child, side) is None and len(self.left(child, side)) > 1
-            ])  # fmt: skip
+            blocks.append(
+                [
+                    Unit(BLOCK, child)
+                    for child in node.children.values()
+                    if self._free(child, side) and type_of(child, side) is None and len(self.left(child, side)) > 1
+                ]
+            )
         if all(blocks):
             for pairing in self._assign(*blocks, whole=True):
                 self.pair(pairing.torch.node, pairing.paddle.node)
@@ -158,15 +176,25 @@ class Matcher:
         for pairing in self._assign(torch, paddle):
             self._accept(pairing)
         left = self._unsettled(torch, "torch"), self._unsettled(paddle, "paddle")
-        firsts = [[unit for unit in side if any(ref.key not in tree.aliases for ref in unit.refs())]
-                  for side, tree in zip(left, (self.torch, self.paddle))]  # fmt: skip
+        firsts = [
+            [unit for unit in side if any(ref.key not in tree.aliases for ref in unit.refs())]
+            for side, tree in zip(left, (self.torch, self.paddle))
+        ]
         if all(firsts) and (len(firsts[0]), len(firsts[1])) != (len(left[0]), len(left[1])):
             for pairing in self._assign(*firsts):
                 self._accept(pairing)
             left = self._unsettled(torch, "torch"), self._unsettled(paddle, "paddle")
         if all(left) and any(unit.kind in ATTENTIONS for unit in left[0] + left[1]):
-            tried = [self._assign(*([part for unit in side for part in opened(unit, name, self.done[name], fused)]
-                                    for side, name in zip(left, ("torch", "paddle"))), quiet=True) for fused in (True, False)]  # fmt: skip
+            tried = [
+                self._assign(
+                    *(
+                        [part for unit in side for part in opened(unit, name, self.done[name], fused)]
+                        for side, name in zip(left, ("torch", "paddle"))
+                    ),
+                    quiet=True,
+                )
+                for fused in (True, False)
+            ]
             for pairing in max(tried, key=len):
                 self._accept(pairing)
 
@@ -180,9 +208,9 @@ class Matcher:
         return pairings
 
     def _whole(self, torch: Unit, paddle: Unit) -> bool:
-        """Whether all units inside two containers match each other."""
+        """Whether two containers hold the same types and shapes, as many of each."""
         inner = self.left(torch.node, "torch"), self.left(paddle.node, "paddle")
-        return len(inner[0]) == len(inner[1]) == len(assign(*inner, None)[0])
+        return len(inner[0]) == len(inner[1]) == len(assign(*inner, names=False)[0])
 
     def _accept(self, pairing: Pairing) -> None:
         torch, paddle = pairing.torch, pairing.paddle

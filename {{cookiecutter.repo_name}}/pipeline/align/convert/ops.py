@@ -8,6 +8,7 @@ An op is a name, and names joined by "|" are applied from left to right (a resha
     flat row reshape                      same numbers in row-major order, another shape
     perm 1,0,2                            axes permuted
 """
+
 from __future__ import annotations
 
 import math
@@ -25,7 +26,11 @@ def parse(op: str) -> list[tuple[str, tuple[int, ...]]]:
     for part in op.split("|"):
         name, _, axes = part.strip().partition(" ")
         order = tuple(int(axis) for axis in axes.split(",")) if axes.replace(",", "").isdigit() else ()
-        if name not in ("id", "T", "perm", *RESHAPES) or bool(axes) != (name == "perm") or sorted(order) != list(range(len(order))):
+        if (
+            name not in ("id", "T", "perm", *RESHAPES)
+            or bool(axes) != (name == "perm")
+            or sorted(order) != list(range(len(order)))
+        ):
             raise UserError(f"unknown op {part.strip()!r}; use id, T, reshape or perm with axes such as 'perm 1,0,2'")
         if steps and name in RESHAPES:
             raise UserError(f"op {op!r}: a reshape comes first")

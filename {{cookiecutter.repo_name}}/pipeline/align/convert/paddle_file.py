@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Read what paddle.save wrote, without Paddle and without running anything."""
+
 from __future__ import annotations
 
 import math
@@ -77,8 +78,10 @@ def _read_nested(path: Path, file: Any) -> Any:
     try:
         return _Nested(file, encoding="latin1").load()
     except Refused as refused:
-        raise UserError(f"{path} is more than weights: it holds {refused}, which only running code from the file can rebuild; save"
-                        " model.state_dict() instead") from None  # fmt: skip
+        raise UserError(
+            f"{path} is more than weights: it holds {refused}, which only running code from the file can rebuild; save"
+            " model.state_dict() instead"
+        ) from None
     except Exception as error:  # damaged bytes make unpicklers raise almost anything
         raise UserError(f"{path} is no complete file of paddle.save (cut off or damaged?): {error}") from None
 

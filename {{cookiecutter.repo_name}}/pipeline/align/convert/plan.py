@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """The conversion plan: one row per tensor, usable on weights and on gradients, in both directions, without either framework."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -119,14 +120,19 @@ class Plan:
         return {
             "rows": [{**asdict(row), "transposed": row.transposed} for row in self.rows],
             "dropped": [asdict(row) for row in self.dropped],
-            "tensors": self.tensors, "aliases": self.aliases, "modules": self.modules, "ignored": self.ignored,
-        }  # fmt: skip
+            "tensors": self.tensors,
+            "aliases": self.aliases,
+            "modules": self.modules,
+            "ignored": self.ignored,
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
         """The inverse of `to_json`."""
         rows = [[_row(row) for row in data[key]] for key in ("rows", "dropped")]
-        return cls(rows[0], rows[1], data["tensors"], data["aliases"], [tuple(pair) for pair in data["modules"]], data["ignored"])
+        return cls(
+            rows[0], rows[1], data["tensors"], data["aliases"], [tuple(pair) for pair in data["modules"]], data["ignored"]
+        )
 
     def _move(self, arrays: Mapping[str, np.ndarray], side: str, to: str) -> dict[str, np.ndarray]:
         given = {}
@@ -135,7 +141,9 @@ class Plan:
             first = self.aliases[side].get(name, name)
             if first in self.tensors[side]:
                 if tuple(array.shape) != tuple(self.tensors[side][first]["shape"]):
-                    raise UserError(f"{side} {name!r} has shape {tuple(array.shape)}, the model {tuple(self.tensors[side][first]['shape'])}")
+                    raise UserError(
+                        f"{side} {name!r} has shape {tuple(array.shape)}, the model {tuple(self.tensors[side][first]['shape'])}"
+                    )
                 given.setdefault(first, array)
             elif name not in unstored:
                 raise UserError(f"{name!r} is no parameter or buffer of the {side} model")
@@ -175,8 +183,13 @@ def plan(torch_tree: Mapping[str, Any], paddle_tree: Mapping[str, Any], user_map
         error.problems = problems
         raise error
     dropped += _unstored(torch, paddle, dropped)
-    tensors = {tree.framework: {name: {"shape": list(ref.shape), "dtype": ref.dtype, "kind": ref.kind, "trainable": ref.trainable}
-                                for name, ref in tree.tensors.items()} for tree in (torch, paddle)}  # fmt: skip
+    tensors = {
+        tree.framework: {
+            name: {"shape": list(ref.shape), "dtype": ref.dtype, "kind": ref.kind, "trainable": ref.trainable}
+            for name, ref in tree.tensors.items()
+        }
+        for tree in (torch, paddle)
+    }
     pairs = [(t.path, p.path) for t, p in sorted(matcher.pairs, key=lambda pair: pair[0].index)]
     return Plan(rows, dropped, tensors, {tree.framework: tree.aliases for tree in (torch, paddle)}, pairs, ignored)
 
@@ -190,11 +203,13 @@ def _rows(matcher: Matcher) -> tuple[list[Row], list[Row]]:
         other = rows.setdefault(key, row)
         if other.op != row.op:
             matcher.problems.append(
-                f"paddle {row.paddle!r} is one tensor under several names, and torch {row.torch!r} would have to be both as it is and"
-                " transposed there; in Paddle a tied output head is matmul(x, embedding.weight, transpose_y=True)"
+                f"paddle {row.paddle!r} is one tensor under several names, and torch {row.torch!r} would have to be both as it"
+                " is and transposed there; in Paddle a tied output head is matmul(x, embedding.weight, transpose_y=True)"
             )
     order = {name: i for side in (matcher.torch, matcher.paddle) for i, name in enumerate(side.tensors)}
-    kept = sorted((row for row in rows.values() if row.paddle is not None), key=lambda row: (order[row.paddle], row.paddle_part or ()))
+    kept = sorted(
+        (row for row in rows.values() if row.paddle is not None), key=lambda row: (order[row.paddle], row.paddle_part or ())
+    )
     dropped = [row for row in rows.values() if row.paddle is None]
     used = {row.torch for row in kept}
     return kept, sorted((row for row in dropped if row.torch not in used), key=lambda row: order[row.torch])
@@ -207,18 +222,33 @@ def _from_link(matcher: Matcher, link: Link, rule: str) -> Row:
     op = link.op if t and p else "drop" if t else f"fill {link.fill:g}"
     kind = (p or t).kind
     return Row(
-        torch, matcher.torch.refs[t.key].shape if t else None, paddle, matcher.paddle.refs[p.key].shape if p else None,
-        op, rule, kind, t.part if t else None, p.part if p else None, link.reason, link.fill,
-    )  # fmt: skip
+        torch,
+        matcher.torch.refs[t.key].shape if t else None,
+        paddle,
+        matcher.paddle.refs[p.key].shape if p else None,
+        op,
+        rule,
+        kind,
+        t.part if t else None,
+        p.part if p else None,
+        link.reason,
+        link.fill,
+    )
 
 
 def _unstored(torch: Tree, paddle: Tree, dropped: Iterable[Row]) -> list[Row]:
     """Rows for buffers that are in no state_dict."""
     reason, named = "not in the state_dict (persistent=False): the constructor makes it", {row.torch for row in dropped}
-    rows = [Row(ref.key, ref.shape, None, None, "drop", "not stored", ref.kind, reason=reason)
-            for ref in torch.refs.values() if not ref.persistent and ref.key not in named]  # fmt: skip
-    return rows + [Row(None, None, ref.key, ref.shape, "drop", "not stored", ref.kind, reason=reason)
-                   for ref in paddle.refs.values() if not ref.persistent]  # fmt: skip
+    rows = [
+        Row(ref.key, ref.shape, None, None, "drop", "not stored", ref.kind, reason=reason)
+        for ref in torch.refs.values()
+        if not ref.persistent and ref.key not in named
+    ]
+    return rows + [
+        Row(None, None, ref.key, ref.shape, "drop", "not stored", ref.kind, reason=reason)
+        for ref in paddle.refs.values()
+        if not ref.persistent
+    ]
 
 
 def _part_shape(shape: tuple[int, ...] | None, part: Part | None) -> tuple[int, ...]:
@@ -227,6 +257,8 @@ def _part_shape(shape: tuple[int, ...] | None, part: Part | None) -> tuple[int, 
 
 
 def _row(data: Mapping[str, Any]) -> Row:
-    shaped = {key: tuple(data[key]) if data[key] is not None else None
-              for key in ("torch_shape", "paddle_shape", "torch_part", "paddle_part")}  # fmt: skip
+    shaped = {
+        key: tuple(data[key]) if data[key] is not None else None
+        for key in ("torch_shape", "paddle_shape", "torch_part", "paddle_part")
+    }
     return Row(**{**{key: value for key, value in data.items() if key != "transposed"}, **shaped})

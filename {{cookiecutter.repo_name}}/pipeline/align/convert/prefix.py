@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Find the names of a model in the names of a file that wrappers have prefixed, segment by segment, one to one."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -13,10 +14,19 @@ from pipeline.align.errors import UserError
 
 #: Path segments that wrappers add: DataParallel, torch.compile, FSDP, activation checkpointing, DeepSpeed, Lightning and
 #: classes that hold the network in an attribute. They are removed only where the model has no such name.
-WRAPPERS = frozenset({
-    "module", "_orig_mod", "model", "backbone", "network", "net", "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
-    "_forward_module",
-})  # fmt: skip
+WRAPPERS = frozenset(
+    {
+        "module",
+        "_orig_mod",
+        "model",
+        "backbone",
+        "network",
+        "net",
+        "_fsdp_wrapped_module",
+        "_checkpoint_wrapped_module",
+        "_forward_module",
+    }
+)
 #: Wrapper segments tried in one name.
 DEEPEST = 6
 
@@ -91,13 +101,17 @@ def _without_wrappers(names: list[str], wanted: set[str]) -> Resolution:
         cost = min(best)[0]
         nearest = sorted({target for price, target, _ in best if price == cost})
         if len(nearest) > 1:
-            raise UserError(f"{name!r} in the file could be {nearest[0]!r} or {nearest[1]!r} of the model; rename it in the file")
+            raise UserError(
+                f"{name!r} in the file could be {nearest[0]!r} or {nearest[1]!r} of the model; rename it in the file"
+            )
         found[name] = nearest[0]
         removed.update(next(taken for price, _, taken in best if price == cost))
     doubled = [target for target, count in Counter(found.values()).items() if count > 1]
     if doubled:
         both = [name for name, target in found.items() if target == doubled[0]]
-        raise UserError(f"{both[0]!r} and {both[1]!r} in the file would both be {doubled[0]!r} of the model; rename one in the file")
+        raise UserError(
+            f"{both[0]!r} and {both[1]!r} in the file would both be {doubled[0]!r} of the model; rename one in the file"
+        )
     note = ", ".join(f"{segment!r} taken out of {count} names" for segment, count in sorted(removed.items()))
     return Resolution(found, unknown, note)
 

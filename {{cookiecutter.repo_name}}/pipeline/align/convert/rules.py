@@ -6,6 +6,7 @@
 By type, never by shape: a square Linear weight is transposed because it is a Linear. The key is the full class path,
 subclasses follow their base. Measured on torch 2.13.0 and paddle 3.3.1: every rule has a test that compares outputs.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -97,8 +98,13 @@ def _names(node: Node) -> list[str]:
     return names
 
 
-def by_name(torch: Node, paddle: Node, params: Sequence[tuple[str, str, str]], fills: dict[str, float] | None = None,
-            frozen: bool = True) -> list[Link]:  # fmt: skip
+def by_name(
+    torch: Node,
+    paddle: Node,
+    params: Sequence[tuple[str, str, str]],
+    fills: dict[str, float] | None = None,
+    frozen: bool = True,
+) -> list[Link]:
     """Links for a table of (torch name, paddle name, op). `fills`: constants for Paddle parameters that torch lacks,
     which make the same layer as long as they do not train (not asked for unless `frozen`).
     """
@@ -126,27 +132,45 @@ def _normed(torch: Node, paddle: Node, torch_name: str, paddle_name: str, op: st
         return [(torch_name, paddle_name, op)]
     kinds = [norm["kind"] if norm else "none" for norm in (t_norm, p_norm)]
     if kinds[0] not in ("none", "weight_norm", "spectral_norm"):
-        raise Unfit(f"{torch.label}: parametrisation {kinds[0]} has no rule; remove it (remove_parametrizations) before converting")
+        raise Unfit(
+            f"{torch.label}: parametrisation {kinds[0]} has no rule; remove it (remove_parametrizations) before converting"
+        )
     if kinds[0] != kinds[1] or t_norm is None or p_norm is None:
-        raise Unfit(f"{torch.label} has {kinds[0]} on {torch_name!r} in torch, {paddle.label} has {kinds[1]} in Paddle;"
-                    " use the same on both sides, or remove it")  # fmt: skip
+        raise Unfit(
+            f"{torch.label} has {kinds[0]} on {torch_name!r} in torch, {paddle.label} has {kinds[1]} in Paddle;"
+            " use the same on both sides, or remove it"
+        )
     dims = [norm["dim"] for norm in (t_norm, p_norm)]
     if op == "T" and dims[0] in (0, 1):
         dims[0] = 1 - dims[0]
     if dims[0] != dims[1]:
-        raise Unfit(f"{torch.label}: {kinds[0]} has dim {t_norm['dim']} in torch and {p_norm['dim']} in Paddle, which is another"
-                    f" norm; Paddle's must be {dims[0]}")  # fmt: skip
-    new = f"parametrizations.{torch_name}.original" in torch.refs() or f"parametrizations.{torch_name}.original0" in torch.refs()
+        raise Unfit(
+            f"{torch.label}: {kinds[0]} has dim {t_norm['dim']} in torch and {p_norm['dim']} in Paddle, which is another"
+            f" norm; Paddle's must be {dims[0]}"
+        )
+    new = (
+        f"parametrizations.{torch_name}.original" in torch.refs() or f"parametrizations.{torch_name}.original0" in torch.refs()
+    )
     inner = f"parametrizations.{torch_name}."
     if kinds[0] == "weight_norm":
         g, v = (f"{inner}original0", f"{inner}original1") if new else (f"{torch_name}_g", f"{torch_name}_v")
         return [(g, f"{paddle_name}_g", "flat" if t_norm["dim"] is not None else "id"), (v, f"{paddle_name}_v", op)]
-    names = (f"{inner}original", f"{inner}0._u", f"{inner}0._v") if new else tuple(torch_name + end for end in ("_orig", "_u", "_v"))
+    names = (
+        (f"{inner}original", f"{inner}0._u", f"{inner}0._v")
+        if new
+        else tuple(torch_name + end for end in ("_orig", "_u", "_v"))
+    )
     return [(t, paddle_name + end, one) for t, end, one in zip(names, ("_orig", "_u", "_v"), (op, "id", "id"), strict=True)]
 
 
-def _plain(name: str, torch_kinds: Sequence[str], paddle_kinds: Sequence[str], params: Sequence[tuple[str, str, str]],
-           fills: dict[str, float] | None = None, check: Callable[[Node, Node], None] | None = None) -> None:  # fmt: skip
+def _plain(
+    name: str,
+    torch_kinds: Sequence[str],
+    paddle_kinds: Sequence[str],
+    params: Sequence[tuple[str, str, str]],
+    fills: dict[str, float] | None = None,
+    check: Callable[[Node, Node], None] | None = None,
+) -> None:
     """Add the rule for every pair of the kinds; the pairs beside the diagonal are equivalents."""
 
     def links(torch: Node, paddle: Node) -> list[Link]:
@@ -177,7 +201,9 @@ _plain("Conv1D of transformers", ["transformers.pytorch_utils.Conv1D"], ["paddle
 _plain("Conv1D of transformers", ["transformers.pytorch_utils.Conv1D"], ["paddle.compat.nn.Linear"], LINEAR)
 for _n in "123":
     _plain("Conv", [f"torch.nn.Conv{_n}d"], [f"paddle.nn.Conv{_n}D"], WEIGHT_BIAS, check=_check_groups)
-    _plain("transposed Conv", [f"torch.nn.ConvTranspose{_n}d"], [f"paddle.nn.Conv{_n}DTranspose"], WEIGHT_BIAS, check=_check_groups)
+    _plain(
+        "transposed Conv", [f"torch.nn.ConvTranspose{_n}d"], [f"paddle.nn.Conv{_n}DTranspose"], WEIGHT_BIAS, check=_check_groups
+    )
 _plain("deformable Conv", ["torchvision.ops.deform_conv.DeformConv2d"], ["paddle.vision.ops.DeformConv2D"], WEIGHT_BIAS)
 _plain("GroupNorm", ["torch.nn.GroupNorm"], ["paddle.nn.GroupNorm"], WEIGHT_BIAS, NEUTRAL)
 _plain("Embedding", ["torch.nn.Embedding", "torch.nn.EmbeddingBag"], ["paddle.nn.Embedding"], [("weight", "weight", "id")])
@@ -187,8 +213,11 @@ _plain("Bilinear", ["torch.nn.Bilinear"], ["paddle.nn.Bilinear"], [("weight", "w
 
 def _layer_norm(torch: Node, paddle: Node) -> list[Link]:
     """torch's Transformer layers without bias have LayerNorms without bias, Paddle's keep those biases."""
-    layers = [node.parent is not None and node.parent.isa(*(f"{framework}.nn.Transformer{kind}Layer" for kind in ("Encoder", "Decoder")))
-              for node, framework in ((torch, "torch"), (paddle, "paddle"))]  # fmt: skip
+    layers = [
+        node.parent is not None
+        and node.parent.isa(*(f"{framework}.nn.Transformer{kind}Layer" for kind in ("Encoder", "Decoder")))
+        for node, framework in ((torch, "torch"), (paddle, "paddle"))
+    ]
     return by_name(torch, paddle, (("weight", "weight", "flat"), ("bias", "bias", "flat")), NEUTRAL, frozen=not all(layers))
 
 
@@ -197,10 +226,14 @@ add_rule("torch.nn.LayerNorm", "paddle.nn.LayerNorm", Rule("LayerNorm", _layer_n
 
 def _batch_norm(torch: Node, paddle: Node) -> list[Link]:
     if torch.hyper.get("track_running_stats") is False:
-        raise Unfit(f"torch's {torch.label} has track_running_stats=False; Paddle's BatchNorm always uses running statistics in eval"
-                    " mode (and its use_global_stats=False has wrong gradients there): not convertible")  # fmt: skip
+        raise Unfit(
+            f"torch's {torch.label} has track_running_stats=False; Paddle's BatchNorm always uses running statistics in eval"
+            " mode (and its use_global_stats=False has wrong gradients there): not convertible"
+        )
     if "momentum" in torch.hyper and torch.hyper["momentum"] is None:
-        raise Unfit(f"torch's {torch.label} has momentum=None (a cumulative average), which Paddle's BatchNorm lacks: not convertible")
+        raise Unfit(
+            f"torch's {torch.label} has momentum=None (a cumulative average), which Paddle's BatchNorm lacks: not convertible"
+        )
     statistics = (("running_mean", "_mean", "id"), ("running_var", "_variance", "id"))
     return by_name(torch, paddle, (*WEIGHT_BIAS, *statistics), NEUTRAL) + dropped_counter(torch)
 
@@ -213,14 +246,18 @@ def dropped_counter(torch: Node) -> list[Link]:
 
 def _instance_norm(torch: Node, paddle: Node) -> list[Link]:
     if "running_mean" in torch.own:
-        raise Unfit(f"torch's {torch.label} has track_running_stats=True; Paddle's InstanceNorm has no running statistics:"
-                    " not convertible (write the layer with batch_norm of reshaped inputs)")  # fmt: skip
+        raise Unfit(
+            f"torch's {torch.label} has track_running_stats=True; Paddle's InstanceNorm has no running statistics:"
+            " not convertible (write the layer with batch_norm of reshaped inputs)"
+        )
     return by_name(torch, paddle, (("weight", "scale", "id"), ("bias", "bias", "id")), NEUTRAL)
 
 
 _BATCH_NORMS = [f"torch.nn.BatchNorm{n}d" for n in "123"] + ["torch.nn.SyncBatchNorm"]
 for _i, _kind in enumerate(_BATCH_NORMS):
-    for _j, _other in enumerate([*(f"paddle.nn.BatchNorm{n}D" for n in "123"), "paddle.nn.SyncBatchNorm", "paddle.nn.BatchNorm"]):
+    for _j, _other in enumerate(
+        [*(f"paddle.nn.BatchNorm{n}D" for n in "123"), "paddle.nn.SyncBatchNorm", "paddle.nn.BatchNorm"]
+    ):
         add_rule(_kind, _other, Rule("BatchNorm", _batch_norm, 0 if _i == _j else 1))
 for _other in (*(f"paddle.nn.BatchNorm{n}D" for n in "123"), "paddle.nn.BatchNorm"):
     add_rule("torchvision.ops.misc.FrozenBatchNorm2d", _other, Rule("frozen BatchNorm", _batch_norm))
@@ -250,13 +287,18 @@ for _n in "123":
             add_rule(f"torch.nn.Conv{_n}d", f"paddle.nn.Conv{_m}D", Rule("1x1 Conv to 1x1 Conv", _pointwise, 1))
 
 # An output head that shares the table of an Embedding: a Linear from the vector to the vocabulary.
-_plain("Embedding to output head", ["torch.nn.Embedding"], ["paddle.nn.Linear"], [("weight", "weight", "T"), ("bias", "bias", "id")])
+_plain(
+    "Embedding to output head",
+    ["torch.nn.Embedding"],
+    ["paddle.nn.Linear"],
+    [("weight", "weight", "T"), ("bias", "bias", "id")],
+)
 _plain("Embedding to output head", ["torch.nn.Embedding"], ["paddle.compat.nn.Linear"], WEIGHT_BIAS)
 _plain("output head to Embedding", ["torch.nn.Linear"], ["paddle.nn.Embedding"], WEIGHT_BIAS)
 
 
 def layout(ref: Ref) -> str | None:
-    """"out,in" or "in,out" for the matrix of a Linear layer, None where the frameworks agree on the order of axes."""
+    """ "out,in" or "in,out" for the matrix of a Linear layer, None where the frameworks agree on the order of axes."""
     if len(ref.shape) != 2:
         return None
     if ref.node.isa("paddle.compat.nn.Linear"):

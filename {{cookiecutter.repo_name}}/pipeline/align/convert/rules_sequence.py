@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Rules of attention and recurrent layers, whose parameters are split and named differently."""
+
 from __future__ import annotations
 
 from pipeline.align.convert.rules import Link, Rule, Unfit, add_rule, by_name
@@ -30,7 +31,9 @@ def check_attention(torch: Node) -> None:
     """Raise Unfit for what Paddle's attention cannot express."""
     for name in ("bias_k", "bias_v"):
         if name in torch.own:
-            raise Unfit(f"torch's {torch.label} has {name} (add_bias_kv=True), which Paddle's MultiHeadAttention lacks: not convertible")
+            raise Unfit(
+                f"torch's {torch.label} has {name} (add_bias_kv=True), which Paddle's MultiHeadAttention lacks: not convertible"
+            )
 
 
 def _attention(torch: Node, paddle: Node) -> list[Link]:
@@ -51,12 +54,23 @@ def _attention(torch: Node, paddle: Node) -> list[Link]:
             left = paddle_refs.get(f"{name}.{kind}")
             if left is not None and left.key not in filled:
                 raise Unfit(f"paddle {left.key!r} {left.shape} has no counterpart: torch's {torch.label} has no bias")
-    return links + by_name(torch, paddle, (("out_proj.weight", "out_proj.weight", "T"), ("out_proj.bias", "out_proj.bias", "id")))
+    return links + by_name(
+        torch, paddle, (("out_proj.weight", "out_proj.weight", "T"), ("out_proj.bias", "out_proj.bias", "id"))
+    )
 
 
 def _compat_attention(torch: Node, paddle: Node) -> list[Link]:
-    names = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias",
-             "bias_k", "bias_v")  # fmt: skip
+    names = (
+        "in_proj_weight",
+        "q_proj_weight",
+        "k_proj_weight",
+        "v_proj_weight",
+        "in_proj_bias",
+        "out_proj.weight",
+        "out_proj.bias",
+        "bias_k",
+        "bias_v",
+    )
     return by_name(torch, paddle, [(name, name, "id") for name in names])
 
 
@@ -88,8 +102,10 @@ def _recurrent(torch: Node, paddle: Node) -> list[Link]:
     """Paddle's flat names are wrong with projections, so parameters are taken from the cells."""
     layers, both = torch.hyper["num_layers"], torch.hyper["bidirectional"]
     if (layers, both) != (paddle.hyper["num_layers"], paddle.hyper["num_directions"] == 2):
-        raise Unfit(f"{torch.label} has {layers} layers, bidirectional={both} in torch; Paddle's has {paddle.hyper['num_layers']} layers,"
-                    f" {paddle.hyper['num_directions']} directions")  # fmt: skip
+        raise Unfit(
+            f"{torch.label} has {layers} layers, bidirectional={both} in torch; Paddle's has {paddle.hyper['num_layers']} layers,"
+            f" {paddle.hyper['num_directions']} directions"
+        )
     links = []
     for k in range(layers):
         links += _cell_links(torch, paddle, f"_l{k}", f"{k}.cell_fw." if both else f"{k}.cell.")
@@ -115,7 +131,9 @@ for _torch, _paddle in (("LSTM", "LSTM"), ("GRU", "GRU"), ("RNN", "SimpleRNN")):
     add_rule(f"torch.nn.{_torch}", f"paddle.nn.{_paddle}", Rule("recurrent layer", _recurrent))
     for _wrapper in ("RNN", "BiRNN"):
         add_rule(f"torch.nn.{_torch}", f"paddle.nn.{_wrapper}", Rule("recurrent layer", _wrapped_cell, 1))
-    add_rule(f"torch.nn.{_torch}Cell", f"paddle.nn.{_paddle}Cell", Rule("recurrent cell", lambda t, p: _cell_links(t, p, "", "")))
+    add_rule(
+        f"torch.nn.{_torch}Cell", f"paddle.nn.{_paddle}Cell", Rule("recurrent cell", lambda t, p: _cell_links(t, p, "", ""))
+    )
 
 
 def _adaptive_softmax(torch: Node, paddle: Node) -> list[Link]:
@@ -126,4 +144,6 @@ def _adaptive_softmax(torch: Node, paddle: Node) -> list[Link]:
     return by_name(torch, paddle, names)
 
 
-add_rule("torch.nn.AdaptiveLogSoftmaxWithLoss", "paddle.nn.AdaptiveLogSoftmaxWithLoss", Rule("adaptive softmax", _adaptive_softmax))
+add_rule(
+    "torch.nn.AdaptiveLogSoftmaxWithLoss", "paddle.nn.AdaptiveLogSoftmaxWithLoss", Rule("adaptive softmax", _adaptive_softmax)
+)

@@ -6,6 +6,7 @@
 Formats: https://github.com/huggingface/safetensors (8 bytes of header length, JSON header, data without gaps); .pdparams is
 a pickle of {name: numpy array}, which paddle.load reads.
 """
+
 from __future__ import annotations
 
 import json
@@ -25,9 +26,21 @@ from pipeline.align.convert.arrays import NUMPY, Array
 from pipeline.align.errors import UserError
 
 NAMES = {
-    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32", "U64": "uint64",
-    "I64": "int64", "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64", "C64": "complex64",
-}  # fmt: skip
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "U16": "uint16",
+    "I16": "int16",
+    "U32": "uint32",
+    "I32": "int32",
+    "U64": "uint64",
+    "I64": "int64",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F32": "float32",
+    "F64": "float64",
+    "C64": "complex64",
+}
 CODES = {name: code for code, name in NAMES.items()}
 LARGEST_HEADER = 100_000_000
 #: Smaller tensors are read, larger ones mapped.
@@ -80,8 +93,14 @@ def read_safetensors(path: Path) -> dict[str, Array]:
         for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             code, shape, (start, stop) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
             if code not in NAMES:
-                raise UserError(f"{path}: {name!r} is {code}: a quantised file cannot be converted; use the weights from before")
-            if start != end or stop - start != math.prod(shape) * NUMPY[NAMES[code]].itemsize or any(size < 0 for size in shape):
+                raise UserError(
+                    f"{path}: {name!r} is {code}: a quantised file cannot be converted; use the weights from before"
+                )
+            if (
+                start != end
+                or stop - start != math.prod(shape) * NUMPY[NAMES[code]].itemsize
+                or any(size < 0 for size in shape)
+            ):
                 raise ValueError(f"{name!r} of {shape} {code} lies at {start} to {stop}")
             end = stop
             found[name] = data.lazy(8 + length + start, shape, NAMES[code])
@@ -110,7 +129,9 @@ def write(path: Path, entries: Iterable[Entry], make: Callable[[str], np.ndarray
             _write_safetensors(file, list(entries), make, dict(metadata))
 
 
-def _write_safetensors(file: BinaryIO, entries: list[Entry], make: Callable[[str], np.ndarray], metadata: dict[str, str]) -> None:
+def _write_safetensors(
+    file: BinaryIO, entries: list[Entry], make: Callable[[str], np.ndarray], metadata: dict[str, str]
+) -> None:
     # larger items first keeps every tensor aligned
     entries = sorted(entries, key=lambda entry: -NUMPY[entry[2]].itemsize)
     header: dict[str, object] = {"__metadata__": metadata}
@@ -135,7 +156,9 @@ def _write_pdparams(file: BinaryIO, entries: Iterable[Entry], make: Callable[[st
         kind = NUMPY[dtype]
         file.write(_pushed(name) + b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n" + _pushed((0,)) + _pushed("b"))
         file.write(pickle.TUPLE3 + pickle.REDUCE + pickle.MARK + _pushed(1) + _pushed(shape))
-        file.write(b"cnumpy\ndtype\n" + _pushed(kind.str[1:]) + pickle.NEWFALSE + pickle.NEWTRUE + pickle.TUPLE3 + pickle.REDUCE)
+        file.write(
+            b"cnumpy\ndtype\n" + _pushed(kind.str[1:]) + pickle.NEWFALSE + pickle.NEWTRUE + pickle.TUPLE3 + pickle.REDUCE
+        )
         state = _pushed(3) + _pushed(kind.str[0]) + 3 * pickle.NONE + 2 * _pushed(-1) + _pushed(0)
         file.write(pickle.MARK + state + pickle.TUPLE + pickle.BUILD + pickle.NEWFALSE)
         content = _content(make(name), name, shape, dtype)

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """What both load functions check before they write."""
+
 from __future__ import annotations
 
 from pipeline.align.convert.arrays import Array
@@ -16,6 +17,8 @@ def strict_arrays(checkpoint: Checkpoint, model: Tree) -> dict[str, Array]:
     selected = checkpoint.select(wanted, model.aliases, (), (), model.framework)
     for name, array in selected.arrays.items():
         if array.dtype != model.tensors[name].dtype:
-            raise UserError(f"{checkpoint.label}: {name!r} is {array.dtype}, the {model.framework} model's is {model.tensors[name].dtype};"
-                            " convert the file for this model (python -m pipeline convert)")  # fmt: skip
+            raise UserError(
+                f"{checkpoint.label}: {name!r} is {array.dtype}, the {model.framework} model's is {model.tensors[name].dtype};"
+                " convert the file for this model (python -m pipeline convert)"
+            )
     return selected.arrays

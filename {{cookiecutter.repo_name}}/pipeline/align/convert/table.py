@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """The report of a conversion: a line per tensor, then what is dropped and why."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,8 +19,16 @@ def text(plan: Plan, report: Conversion | None = None) -> str:
     lines = _columns([HEADINGS, *(_cells(row, others) for row in plan.rows)])
     if plan.dropped:
         lines += ["", "not converted:"]
-        lines += _columns([(f"{'torch' if row.torch else 'paddle'} {row.torch or row.paddle}",
-                            _shape(row.torch_shape if row.torch else row.paddle_shape, None), row.reason) for row in plan.dropped])  # fmt: skip
+        lines += _columns(
+            [
+                (
+                    f"{'torch' if row.torch else 'paddle'} {row.torch or row.paddle}",
+                    _shape(row.torch_shape if row.torch else row.paddle_shape, None),
+                    row.reason,
+                )
+                for row in plan.dropped
+            ]
+        )
     counts = [sum(row.kind == kind for row in plan.rows) for kind in ("param", "buffer")]
     lines += ["", f"{counts[0]} parameter rows, {counts[1]} buffer rows, {len(plan.dropped)} not converted"]
     if report is not None:
@@ -31,9 +40,13 @@ def text(plan: Plan, report: Conversion | None = None) -> str:
 def _cells(row: Row, others: dict[str, dict[str, list[str]]]) -> tuple[str, ...]:
     rule = f"{row.rule} ({row.op})" if row.torch else f"{row.op}: {row.reason}"
     return (
-        _name(row.torch, others["torch"]), _shape(row.torch_shape, row.torch_part),
-        _name(row.paddle, others["paddle"]), _shape(row.paddle_shape, row.paddle_part), rule, "yes" if row.transposed else "no",
-    )  # fmt: skip
+        _name(row.torch, others["torch"]),
+        _shape(row.torch_shape, row.torch_part),
+        _name(row.paddle, others["paddle"]),
+        _shape(row.paddle_shape, row.paddle_part),
+        rule,
+        "yes" if row.transposed else "no",
+    )
 
 
 def _others(aliases: dict[str, str]) -> dict[str, list[str]]:
@@ -50,7 +63,11 @@ def _name(name: str | None, others: dict[str, list[str]]) -> str:
 def _shape(shape: tuple[int, ...] | None, part: Part | None) -> str:
     if shape is None:
         return "-"
-    return "(" + ", ".join(f"{part[1]}:{part[2]} of {n}" if part and part[0] == axis else str(n) for axis, n in enumerate(shape)) + ")"
+    return (
+        "("
+        + ", ".join(f"{part[1]}:{part[2]} of {n}" if part and part[0] == axis else str(n) for axis, n in enumerate(shape))
+        + ")"
+    )
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

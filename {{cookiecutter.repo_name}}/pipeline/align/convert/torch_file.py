@@ -6,6 +6,7 @@
 New format: a zip of data.pkl and one uncompressed entry per storage. Old format: pickles in a row, then the storages.
 Whatever a pickle names beyond tensors and plain containers is not built but written down, and the file is refused.
 """
+
 from __future__ import annotations
 
 import collections
@@ -29,14 +30,37 @@ from pipeline.align.errors import UserError
 OLD_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 TRUST = "--trust-pickle"
 STORAGES = {
-    "FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8", "ByteStorage": "uint8",
-    "BoolStorage": "bool", "ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128", "UntypedStorage": "uint8",
-}  # fmt: skip
+    "FloatStorage": "float32",
+    "DoubleStorage": "float64",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+    "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128",
+    "UntypedStorage": "uint8",
+}
 DTYPE = re.compile(r"(b?float|complex|u?int|quint|qint|bool|bits)[0-9]*(_e\w+|x\w+)?")
 #: What unpicklers and zipfile raise for damaged bytes.
-UNREADABLE = (pickle.UnpicklingError, zipfile.BadZipFile, zlib.error, ValueError, TypeError, LookupError, AttributeError, EOFError,
-              ArithmeticError, MemoryError, RuntimeError, OSError, struct.error)  # fmt: skip
+UNREADABLE = (
+    pickle.UnpicklingError,
+    zipfile.BadZipFile,
+    zlib.error,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    EOFError,
+    ArithmeticError,
+    MemoryError,
+    RuntimeError,
+    OSError,
+    struct.error,
+)
 
 
 class _Storage:
@@ -79,14 +103,23 @@ class _Reader(pickle._Unpickler):  # in Python: damaged files crash the one in C
 
     def find_class(self, module: str, name: str) -> Any:
         known = {
-            "collections.OrderedDict": collections.OrderedDict, "collections.Counter": collections.Counter,
-            "__builtin__.set": set, "builtins.set": set, "_codecs.encode": _encode, "torch.Size": tuple, "torch.device": _device,
-            "torch._utils._rebuild_tensor": self._tensor, "torch._utils._rebuild_tensor_v2": self._tensor,
+            "collections.OrderedDict": collections.OrderedDict,
+            "collections.Counter": collections.Counter,
+            "__builtin__.set": set,
+            "builtins.set": set,
+            "_codecs.encode": _encode,
+            "torch.Size": tuple,
+            "torch.device": _device,
+            "torch._utils._rebuild_tensor": self._tensor,
+            "torch._utils._rebuild_tensor_v2": self._tensor,
             "torch._utils._rebuild_tensor_v3": self._tensor_of_dtype,
-            "torch._utils._rebuild_parameter": lambda data, *_: data, "torch._utils._rebuild_parameter_with_state": lambda data, *_: data,
+            "torch._utils._rebuild_parameter": lambda data, *_: data,
+            "torch._utils._rebuild_parameter_with_state": lambda data, *_: data,
             "torch._tensor._rebuild_from_type_v2": lambda function, kind, args, state: function(*args),
-            "torch.nn.parameter.Parameter": _Opaque, "torch.nn.parameter.Buffer": _Opaque, "torch.Tensor": _Opaque,
-        }  # fmt: skip
+            "torch.nn.parameter.Parameter": _Opaque,
+            "torch.nn.parameter.Buffer": _Opaque,
+            "torch.Tensor": _Opaque,
+        }
         path = f"{module}.{name}"
         if path in known:
             return known[path]
@@ -94,7 +127,11 @@ class _Reader(pickle._Unpickler):  # in Python: damaged files crash the one in C
             return _Dtype(STORAGES[name])
         if module == "torch" and DTYPE.fullmatch(name):
             return _Dtype(name)
-        for word, what in (("_rebuild_qtensor", "quantised"), ("_rebuild_sparse", "sparse"), ("_rebuild_meta", "without values (meta)")):
+        for word, what in (
+            ("_rebuild_qtensor", "quantised"),
+            ("_rebuild_sparse", "sparse"),
+            ("_rebuild_meta", "without values (meta)"),
+        ):
             if name.startswith(word):
                 raise UserError(f"{self.data.path} holds tensors that are {what}; save the plain weights")
         self.foreign.append(path)
@@ -106,10 +143,21 @@ class _Reader(pickle._Unpickler):  # in Python: damaged files crash the one in C
             raise UserError(f"{self.data.path} holds lazily conjugated tensors; call resolve_conj() before saving")
         return _strided(self.data, storage, storage.dtype, offset, tuple(shape), tuple(strides))
 
-    def _tensor_of_dtype(self, storage: _Storage, offset: int, shape: tuple, strides: tuple, grad: bool, hooks: Any,
-                         dtype: str, metadata: Any = None) -> Array:  # fmt: skip
+    def _tensor_of_dtype(
+        self,
+        storage: _Storage,
+        offset: int,
+        shape: tuple,
+        strides: tuple,
+        grad: bool,
+        hooks: Any,
+        dtype: str,
+        metadata: Any = None,
+    ) -> Array:
         if dtype not in NUMPY:
-            raise UserError(f"{self.data.path} holds tensors of {dtype}: a quantised file cannot be converted; use the weights from before")
+            raise UserError(
+                f"{self.data.path} holds tensors of {dtype}: a quantised file cannot be converted; use the weights from before"
+            )
         return _strided(self.data, storage, str(dtype), offset, tuple(shape), tuple(strides))
 
 
@@ -121,7 +169,9 @@ def _device(*args: Any) -> str:
     return ":".join(map(str, args))
 
 
-def _strided(data: DataFile, storage: _Storage, dtype: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+def _strided(
+    data: DataFile, storage: _Storage, dtype: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> Array:
     """A tensor in a storage: contiguous ones are mapped as they are, others through the range they span."""
     if len(shape) != len(strides) or min((*shape, *strides, offset), default=0) < 0:
         raise ValueError("a tensor with impossible strides")
@@ -154,8 +204,10 @@ def read_torch(data: DataFile) -> Any:
     if foreign:
         names = sorted(set(foreign))
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        raise UserError(f"{data.path} is more than weights: it holds {shown}, which only running code from the file can rebuild; save"
-                        f" model.state_dict() instead, or, if you trust where it comes from, use {TRUST}")  # fmt: skip
+        raise UserError(
+            f"{data.path} is more than weights: it holds {shown}, which only running code from the file can rebuild; save"
+            f" model.state_dict() instead, or, if you trust where it comes from, use {TRUST}"
+        )
     return value
 
 
@@ -194,7 +246,9 @@ def _read_old(data: DataFile) -> tuple[Any, list[str]]:
         _, dtype, key, _, count, *view = pid
         size = count * NUMPY[dtype].itemsize
         if view and view[0] is not None:
-            raise UserError(f"{data.path} is from a torch before 0.4 (views of storages); load and save it again with a newer torch")
+            raise UserError(
+                f"{data.path} is from a torch before 0.4 (views of storages); load and save it again with a newer torch"
+            )
         return storages.setdefault(str(key), _Storage(str(dtype), None, size))
 
     data.file.seek(0)

@@ -12,6 +12,7 @@ A description is plain JSON:
 Modules come in definition order, the root first. A module that is used under two paths is listed under both; the
 names under the second path are aliases of the first.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -24,10 +25,23 @@ from pipeline.align.errors import UserError
 LONGEST = 32
 #: Attributes of the frameworks' base classes that say nothing about a layer.
 INTERNAL = {
-    "training", "call_super_init", "dump_patches", "_full_name", "_dtype", "_built", "_init_in_dynamic_mode", "_helper",
-    "_cast_to_low_precision", "_is_full_backward_hook", "_version", "name", "_name", "_forward_hooks_always_called",
-    "_device", "_flat_weights_names",
-}  # fmt: skip
+    "training",
+    "call_super_init",
+    "dump_patches",
+    "_full_name",
+    "_dtype",
+    "_built",
+    "_init_in_dynamic_mode",
+    "_helper",
+    "_cast_to_low_precision",
+    "_is_full_backward_hook",
+    "_version",
+    "name",
+    "_name",
+    "_forward_hooks_always_called",
+    "_device",
+    "_flat_weights_names",
+}
 
 
 @dataclass(eq=False)
@@ -109,8 +123,16 @@ class Tree:
         node = Node(module["path"], module["name"], parent, len(self.nodes), kinds, module["hyper"], module["norms"])
         for kind in ("params", "buffers"):
             for tensor in module[kind]:
-                ref = Ref(node, tensor["name"], tensor["key"], tuple(tensor["shape"]), tensor["dtype"], kind[:-1],
-                          tensor["trainable"], tensor.get("persistent", True))  # fmt: skip
+                ref = Ref(
+                    node,
+                    tensor["name"],
+                    tensor["key"],
+                    tuple(tensor["shape"]),
+                    tensor["dtype"],
+                    kind[:-1],
+                    tensor["trainable"],
+                    tensor.get("persistent", True),
+                )
                 node.own[ref.name] = self.refs[ref.key] = ref
         if parent is not None:
             parent.children[node.name] = node

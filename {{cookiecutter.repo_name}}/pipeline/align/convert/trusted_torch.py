@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Load a torch file by running the code it names: only where the user says that it is trusted."""
+
 from __future__ import annotations
 
 from pathlib import Path

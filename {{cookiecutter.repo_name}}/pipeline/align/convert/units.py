@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """What is matched by type and order: layers with a rule, and single parameters and buffers of other modules."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -3,14 +3,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The user's map: weights.map of port.yaml, which decides what names and order cannot.
 
-    torch.path: paddle.path                 two modules, or two tensors
-    layer.*.attn: blocks.*.attention        * is one path segment (or a part of one), as is {name}; ** is any number
-    proj: "head.weight T"                   a tensor and how its axes change: id, T, reshape, perm 1,0,2
-    qkv: "q + k + v"                        one module or tensor is the others joined (rows of torch's weight), either way
-    wte.weight: [wte.weight, head.weight]   one tensor for several
-    aux.classifier: null                    not converted, on purpose
-    "paddle:head.bias": 0                   a Paddle tensor that the reference lacks gets this number
+torch.path: paddle.path                 two modules, or two tensors
+layer.*.attn: blocks.*.attention        * is one path segment (or a part of one), as is {name}; ** is any number
+proj: "head.weight T"                   a tensor and how its axes change: id, T, reshape, perm 1,0,2
+qkv: "q + k + v"                        one module or tensor is the others joined (rows of torch's weight), either way
+wte.weight: [wte.weight, head.weight]   one tensor for several
+aux.classifier: null                    not converted, on purpose
+"paddle:head.bias": 0                   a Paddle tensor that the reference lacks gets this number
 """
+
 from __future__ import annotations
 
 import difflib
@@ -66,8 +67,12 @@ def apply_map(matcher: Matcher, user_map: Mapping[str, Any]) -> list[str]:
 def to_regex(pattern: str) -> re.Pattern[str]:
     """A pattern of the map as a regular expression with one group per wildcard."""
     parts = re.split(r"(\*\*|\*|\{\w*\})", pattern)
-    return re.compile("".join("(.*)" if p == "**" else "([^.]*)" if p == "*" else "([^.]+)" if re.fullmatch(r"\{\w*\}", p)
-                              else re.escape(p) for p in parts))  # fmt: skip
+    return re.compile(
+        "".join(
+            "(.*)" if p == "**" else "([^.]*)" if p == "*" else "([^.]+)" if re.fullmatch(r"\{\w*\}", p) else re.escape(p)
+            for p in parts
+        )
+    )
 
 
 def _is_pattern(name: str) -> bool:
@@ -139,7 +144,9 @@ def _tensors(matcher: Matcher, key: str, torch_name: str, target: str) -> list[L
     paddle_name, _, op = target.strip().partition(" ")
     for tree, name in ((matcher.torch, torch_name), (matcher.paddle, paddle_name)):
         if name not in tree.paths and name not in tree.refs:
-            raise UserError(f"{WHERE}: {name!r} is no module or tensor in the {tree.framework} model{_close(name, _names(tree))}")
+            raise UserError(
+                f"{WHERE}: {name!r} is no module or tensor in the {tree.framework} model{_close(name, _names(tree))}"
+            )
     return [_link(_tensor(matcher.torch, torch_name), _tensor(matcher.paddle, paddle_name), op)]
 
 
@@ -163,8 +170,10 @@ def _link(t: Ref, p: Ref, op: str) -> Link:
     if not op:
         op = _op_by_rule(t, p) or ""
         if not op and layout(t) != layout(p):
-            raise UserError(f"{WHERE}: torch {t.key!r} and paddle {p.key!r}: whether to transpose cannot be told from their types;"
-                            f' write "{p.key} T" or "{p.key} id"')  # fmt: skip
+            raise UserError(
+                f"{WHERE}: torch {t.key!r} and paddle {p.key!r}: whether to transpose cannot be told from their types;"
+                f' write "{p.key} T" or "{p.key} id"'
+            )
     op = op or "id"
     if not ops.fits(op, t.shape, p.shape):
         raise UserError(f"{WHERE}: torch {t.key!r} {t.shape} does not fit paddle {p.key!r} {p.shape} by {op!r}")
@@ -177,7 +186,9 @@ def _op_by_rule(t: Ref, p: Ref) -> str | None:
         links = checked(rule, t.node, p.node) if rule else []
     except Unfit:
         links = []
-    by_rule = next((link.op for link in links if link.torch and link.paddle and (link.torch.key, link.paddle.key) == (t.key, p.key)), None)
+    by_rule = next(
+        (link.op for link in links if link.torch and link.paddle and (link.torch.key, link.paddle.key) == (t.key, p.key)), None
+    )
     if by_rule or layout(t) is None or layout(p) is None:
         return by_rule
     return "id" if layout(t) == layout(p) else "T"
@@ -209,7 +220,9 @@ def _joined(matcher: Matcher, key: str, torch_name: str, target: str) -> list[Li
             size = p.shape[axis] if len(paddle) > 1 else t.shape[0]
             t, p = (t.slice(start, start + size), p) if len(paddle) > 1 else (t, p.slice(start, start + size, axis))
             if not ops.fits(op, t.shape, p.shape):
-                raise UserError(f"{WHERE}: {key!r}: torch {t.key!r} {t.shape} does not fit paddle {p.key!r} {p.shape} by {op!r}")
+                raise UserError(
+                    f"{WHERE}: {key!r}: torch {t.key!r} {t.shape} does not fit paddle {p.key!r} {p.shape} by {op!r}"
+                )
             links.append(Link(t, p, op))
             start += size
     return links

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Whether every tensor of both sides is settled exactly once; what is left, with candidates and the line to add."""
+
 from __future__ import annotations
 
 import math
@@ -40,7 +41,8 @@ def leftovers(torch: Tree, paddle: Tree, rows: Iterable[Any], matcher: Matcher) 
 
 def _one_side(side: str, left: list[Unit]) -> str:
     other = "paddle" if side == "torch" else "torch"
-    return f"{side} {_shown(left)} {'has' if len(left) == 1 else 'have'} no counterpart in the {other} model; {_alone(side, left[0])}"
+    have = "has" if len(left) == 1 else "have"
+    return f"{side} {_shown(left)} {have} no counterpart in the {other} model; {_alone(side, left[0])}"
 
 
 def _both_sides(torch: list[Unit], paddle: list[Unit]) -> str:
@@ -48,8 +50,10 @@ def _both_sides(torch: list[Unit], paddle: list[Unit]) -> str:
     for unit in torch:
         candidates = [other for other in paddle if _similar(unit, other)]
         if candidates:
-            return text + (f'torch {unit.text}; candidates in paddle: {_shown(candidates)}; say which, for example "{unit.path}":'
-                           f' "{candidates[0].path}" in weights.map of port.yaml')  # fmt: skip
+            return text + (
+                f'torch {unit.text}; candidates in paddle: {_shown(candidates)}; say which, for example "{unit.path}":'
+                f' "{candidates[0].path}" in weights.map of port.yaml'
+            )
     return text + f"torch {_shown(torch)}; paddle {_shown(paddle)}; {_alone('torch', torch[0])}; {_alone('paddle', paddle[0])}"
 
 
@@ -84,5 +88,7 @@ def _parts(torch: Tree, paddle: Tree, rows: Iterable[Any]) -> list[str]:
             axis, size = cut[0][0], tree.tensors[name].shape[cut[0][0]]
             joined = [0, *(edge for part in cut for edge in part[1:]), size]
             if None in parts or any(part[0] != axis for part in cut) or joined[::2] != joined[1::2]:
-                texts.append(f"the parts of {side} {name!r} {tree.tensors[name].shape} that are named do not cover it exactly once")
+                texts.append(
+                    f"the parts of {side} {name!r} {tree.tensors[name].shape} that are named do not cover it exactly once"
+                )
     return texts
