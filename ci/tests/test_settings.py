@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Settings: both sides read one file, and a mistake in it or in an override is one clear line."""
+
 import re
 
 import numpy as np
@@ -17,7 +18,9 @@ from pipeline.align.settings import load_settings, recorded_settings, settings_h
 def text() -> str:
     """port.yaml as it is generated, with plain words for the answers."""
     raw = (TEMPLATE / "port.yaml").read_text(encoding="utf-8")
-    return re.sub(r"\{\{ quoted\(cookiecutter\.(\w+)\) \}\}", lambda name: {"track": "image"}.get(name[1], name[1]), raw.partition("\n")[2])
+    return re.sub(
+        r"\{\{ quoted\(cookiecutter\.(\w+)\) \}\}", lambda name: {"track": "image"}.get(name[1], name[1]), raw.partition("\n")[2]
+    )
 
 
 @pytest.fixture
@@ -92,7 +95,7 @@ def test_wrong_files(write, change, words):
 
 def test_a_setting_that_is_read_but_not_there_is_named(write):
     with pytest.raises(UserError, match=r"no setting 'model.widht' \(did you mean 'width'\?\)"):
-        load_settings(write()).model.widht
+        _ = load_settings(write()).model.widht
 
 
 def test_missing_file(tmp_path):

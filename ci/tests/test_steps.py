@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """The parts of the steps that need no framework: sampling, uneven batches, the initialisation test, random layers."""
+
 import math
 import types
 

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """What the steps need from Paddle. Same names and order as backend_torch.py."""
+
 from __future__ import annotations
 
 import contextlib

@@ -2,17 +2,17 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Judges the nodes: which records belong together, what special rules they need, what the log and the result file say."""
+
 from __future__ import annotations
 
 import json
 import math
 import time
 from collections.abc import Iterable
-from typing import Any
 
 from pipeline.align import provenance, verdict
-from pipeline.align.judges import judge
 from pipeline.align.errors import UserError
+from pipeline.align.judges import judge
 from pipeline.align.nodes import NODES, OPTIONAL_PARTS, Node, Part, node_of
 from pipeline.align.paths import SIDES, Paths
 from pipeline.align.records import read_record

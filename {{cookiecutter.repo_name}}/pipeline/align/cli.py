@@ -6,6 +6,7 @@
 0: everything asked for passed. 1: a check failed. 2: the input or the environment is wrong. This module imports only
 what every command needs, so that `status` and `check` start fast; each command imports the rest itself.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -45,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("-o", dest="override", action="append", default=[], metavar="KEY.SUB=VALUE", help="change a setting of port.yaml")
+    common.add_argument(
+        "-o", dest="override", action="append", default=[], metavar="KEY.SUB=VALUE", help="change a setting of port.yaml"
+    )
     common.add_argument("--debug", action="store_true", help="show tracebacks")
     parser = argparse.ArgumentParser(prog="python -m pipeline", description="Prove a port step by step against its reference.")
     commands = parser.add_subparsers(required=True, metavar="command")
@@ -129,7 +132,9 @@ def _differs_in_the_model(paths: Paths, steps: Sequence[int]) -> bool:
     """Whether numbers of step 1, 3 or 4 differ, which bisect can trace to a module."""
     from pipeline.align.verdict_file import read_verdicts
 
-    return any(node.step in (1, 3, 4) and node.step in steps and node.state == "red" and node.parts for node in read_verdicts(paths)[0])
+    return any(
+        node.step in (1, 3, 4) and node.step in steps and node.state == "red" and node.parts for node in read_verdicts(paths)[0]
+    )
 
 
 def _check(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:

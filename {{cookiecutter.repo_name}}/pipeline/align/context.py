@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """What one side's process has at hand while it runs the steps: settings, contract, weights, batches, records."""
+
 from __future__ import annotations
 
 import json
@@ -95,7 +96,9 @@ class Context:
         `weights`: the record depends on the probe weights, named by the reference's file on both sides.
         """
         if OTHER[self.side] in sys.modules:
-            raise PortError(f"{self.contract.file} or what it imports has imported {OTHER[self.side]}; the two sides meet only in files")
+            raise PortError(
+                f"{self.contract.file} or what it imports has imported {OTHER[self.side]}; the two sides meet only in files"
+            )
         inputs = {"fake_batch": self.paths.fake_batch}
         if weights:
             inputs["weights"] = self.source_weights()

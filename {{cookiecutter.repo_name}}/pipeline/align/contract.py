@@ -6,6 +6,7 @@
 A function that is missing, raises or returns the wrong thing gives one line naming the function, the file and what it
 must return.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -20,7 +21,7 @@ from pipeline.align.paths import TREES, Paths
 
 RETURNS = {
     "build_model": "the network, freshly initialised as the paper says: build_model(cfg)",
-    "build_dataset": 'a map-style dataset for "train", "val" or "test", whose items are (inputs…, label): build_dataset(cfg, split)',
+    "build_dataset": 'a map-style dataset for "train", "val" or "test" with items (inputs…, label): build_dataset(cfg, split)',
     "build_loss": "a callable (outputs, labels) -> scalar tensor: build_loss(cfg)",
     "build_optimizer": "(optimizer, schedule or None): build_optimizer(cfg, model, steps_per_epoch)",
     "build_metric": "an object with update(outputs, labels) and compute() -> dict[str, float]: build_metric(cfg)",

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Fake data: one batch from a seeded generator, read by both sides, as port.yaml's `fake_data` describes it."""
+
 from __future__ import annotations
 
 import math

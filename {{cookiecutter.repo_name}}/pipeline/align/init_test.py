@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Whether two samples of fresh parameters come from one distribution: constants exactly, the rest by Kolmogorov-Smirnov."""
+
 from __future__ import annotations
 
 import math

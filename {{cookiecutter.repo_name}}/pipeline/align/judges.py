@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Judges one part of a node: opens its two records and applies the comparison that its kind of numbers needs."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -111,7 +112,9 @@ def _benchmark(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Thres
         value = float(got[name].reshape(-1)[0])
         keys.append(verdict.judge_benchmark(name, float(wanted["value"]), wanted["rule"], value, limit.number))
     if not keys:
-        raise UserError("port.yaml: 'benchmark' is empty; state what the paper reports, such as accuracy: {value: 0.97, rule: '>='}")
+        raise UserError(
+            "port.yaml: 'benchmark' is empty; state what the paper reports, such as accuracy: {value: 0.97, rule: '>='}"
+        )
     values = {name: np.array([float(wanted["value"])]) for name, wanted in paper.items()}
     write_record(paths.log_reprod / "train_align_benchmark.npy", values, {"framework": "benchmark", "part": part.record})
     return verdict.summarise(part.name, keys, [])
@@ -128,7 +131,9 @@ def plan_of(paths: Paths) -> Plan:
     try:
         return Plan.from_json(json.loads(paths.conversion.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
-        raise UserError(f"{paths.conversion.relative_to(paths.root)} is missing or damaged; run: python -m pipeline convert") from None
+        raise UserError(
+            f"{paths.conversion.relative_to(paths.root)} is missing or damaged; run: python -m pipeline convert"
+        ) from None
 
 
 def converter(paths: Paths) -> Callable[[Arrays], dict[str, np.ndarray]]:
@@ -150,7 +155,9 @@ def _adam_context(paths: Paths, pair: Pair) -> dict[str, dict[str, Any]]:
         reference, port = (read_record(paths.part(side, "peak_gradients")).arrays for side in SIDES)
     except UserError:
         return {}
-    largest = [{name: float(value.max(initial=0)) for name, value in arrays.items()} for arrays in (converter(paths)(reference), port)]
+    largest = [
+        {name: float(value.max(initial=0)) for name, value in arrays.items()} for arrays in (converter(paths)(reference), port)
+    ]
     modules: dict[str, float] = {}
     for name, value in largest[0].items():
         module = name.rpartition(".")[0]

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """The six nodes and the parts that each is judged by. Neutral: nothing here runs a model."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

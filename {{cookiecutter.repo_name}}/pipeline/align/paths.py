@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Where everything lies, relative to the root of the repository."""
+
 from __future__ import annotations
 
 from pathlib import Path

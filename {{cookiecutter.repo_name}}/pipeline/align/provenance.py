@@ -5,6 +5,7 @@
 
 Content hashes survive `git clone` and copying between machines, time stamps do not.
 """
+
 from __future__ import annotations
 
 import functools
@@ -28,7 +29,7 @@ def file_hash(path: Path) -> str:
     return _file_hash(path, stat.st_size, stat.st_mtime_ns)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _file_hash(path: Path, size: int, modified: int) -> str:
     digest = hashlib.sha256()
     with open(path, "rb") as file:

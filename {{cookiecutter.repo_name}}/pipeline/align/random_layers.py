@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Randomness under control: dropout switched off on both sides, and weights that hide nothing."""
+
 from __future__ import annotations
 
 import contextlib

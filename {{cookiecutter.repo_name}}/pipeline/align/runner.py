@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """The parent: starts one worker per side and hands out jobs as soon as what they need is done."""
+
 from __future__ import annotations
 
 import json
@@ -35,7 +36,10 @@ class Worker:
 
     def __init__(self, paths: Paths, side: str, overrides: Sequence[str], debug: bool, show: Callable[[str], None]):
         self.side, self.busy, self.tail, self._show = side, "start", deque(maxlen=40), show
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(paths.root), os.environ.get("PYTHONPATH", "")]))}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(paths.root), os.environ.get("PYTHONPATH", "")])),
+        }
         environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
         command = [interpreter(side), "-m", "pipeline.align.worker", side, "debug" if debug else "plain", *overrides]
         try:
@@ -48,6 +52,7 @@ class Worker:
 
     def follow(self, events: queue.Queue) -> None:
         """Read both pipes in threads; answers go to `events`, all other lines are shown."""
+
         def read_errors() -> None:
             for line in self.process.stderr:
                 self.tail.append(line.rstrip())
@@ -85,7 +90,11 @@ def interpreter(side: str) -> str:
 
 
 def run(
-    paths: Paths, cfg: Settings, jobs: dict[str, list[str]], overrides: Sequence[str] = (), debug: bool = False,
+    paths: Paths,
+    cfg: Settings,
+    jobs: dict[str, list[str]],
+    overrides: Sequence[str] = (),
+    debug: bool = False,
     show: Callable[[str], None] = print,
 ) -> list[dict[str, Any]]:
     """Run `jobs` ({side: job names in order}) on both sides at the same time.
@@ -126,7 +135,9 @@ def run(
                     show(f"[{side}] {job.replace(TAB, ' ')} done in {answer['seconds']:.1f} s")
             idle.add(side)
             idle &= set(workers)
-            blocked = {(f["side"], f["job"]) for f in failures} | {(s, j) for s, j in asked if s not in workers and (s, j) not in done}
+            blocked = {(f["side"], f["job"]) for f in failures} | {
+                (s, j) for s, j in asked if s not in workers and (s, j) not in done
+            }
             for name in sorted(idle):
                 while waiting[name] and any(need in blocked for need in NEEDS.get((name, waiting[name][0]), [])):
                     asked_job = waiting[name].popleft()

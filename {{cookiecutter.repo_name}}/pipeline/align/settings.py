@@ -6,6 +6,7 @@
 Sections that the kit reads are checked against SCHEMA. Sections that belong to the port (model, data, loss, optimizer,
 schedule, metric) may hold any key, but an override must name a key that the file has, with a value of its type.
 """
+
 from __future__ import annotations
 
 import difflib
@@ -139,7 +140,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 def _check(values: Mapping, schema: Mapping, prefix: str, where: str) -> None:
-    for key, wanted in schema.items():
+    for key in schema:
         if key != "*" and key not in values:
             raise UserError(f"{where}: the setting '{prefix}{key}' is missing; add it")
     for key, value in values.items():

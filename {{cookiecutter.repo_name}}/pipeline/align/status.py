@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """The state of the six nodes, from what lies on the disk: no framework is imported, nothing is run."""
+
 from __future__ import annotations
 
 import dataclasses

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """The result as text for the terminal."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -36,13 +37,17 @@ def summary(nodes: Sequence[NodeResult]) -> str:
 
 def details(nodes: Sequence[NodeResult], everything: bool = False) -> str:
     """The parts of every node; of each the failed arrays, or all of them."""
-    return "".join(f"{node.node}\n{''.join(part_lines(part, everything) for part in node.parts)}\n" for node in nodes if node.parts)
+    return "".join(
+        f"{node.node}\n{''.join(part_lines(part, everything) for part in node.parts)}\n" for node in nodes if node.parts
+    )
 
 
 def part_lines(part: PartResult, everything: bool = False) -> str:
     """One part: a line for itself, then one per array."""
     worst = max((key.mean for key in part.keys if key.mean is not None), default=None)
-    head = f"  {'pass' if part.passed else 'FAIL'}  {part.name}: {len(part.keys)} compared, largest mean difference {number(worst)}"
+    head = (
+        f"  {'pass' if part.passed else 'FAIL'}  {part.name}: {len(part.keys)} compared, largest mean difference {number(worst)}"
+    )
     lines = [head + (f"; {part.reason}" if part.reason and not part.passed else "")]
     lines += [f"          known difference, verified: {rule['title']}" for rule in _distinct(part.known)]
     lines += [f"          {_key_line(key)}" for key in part.keys if everything or not key.passed]

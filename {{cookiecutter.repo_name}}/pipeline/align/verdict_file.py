@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """pipeline/work/verdicts.json: what the last checks said, and of which records and limits."""
+
 from __future__ import annotations
 
 import hashlib

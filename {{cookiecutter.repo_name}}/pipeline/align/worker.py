@@ -3,9 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One side's process. It imports one framework once and then runs the jobs that the parent asks for, one line each.
 
-Protocol: the parent writes a job per line to stdin (its name, then arguments after tabs); for each the worker answers one line of JSON on the original
-stdout: {"job", "status": "done" | "failed", "kind", "message", "seconds"}. Whatever the port prints goes to stderr.
+Protocol: the parent writes a job per line to stdin, its name and then arguments after tabs; for each the worker answers one
+line of JSON on the original stdout: {"job", "status": "done" | "failed", "kind", "message", "seconds"}. Whatever the port
+prints goes to stderr.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -62,27 +64,38 @@ def open_context(side: str, paths: Paths, cfg: Settings) -> Context:
     return Context(paths, cfg, backend, side)
 
 
-def attempt(paths: Paths, side: str, job: str, work: Any, debug: bool) -> dict[str, Any]:
-    """Call `work()`; what it raises becomes an answer, and is kept in a file for the verdict."""
-    started, name = time.perf_counter(), job.split("\t")[0]
-    answer: dict[str, Any] = {"job": job, "status": "done"}
-    paths.failure(side, name).unlink(missing_ok=True)
-    try:
-        work()
-    except (KeyboardInterrupt, SystemExit) as error:
-        answer.update(status="failed", kind="stopped", message=f"stopped by {type(error).__name__}")
-    except UserError as error:
-        answer.update(status="failed", kind="user", message=str(error))
-    except PortError as error:
-        answer.update(status="failed", kind="port", message=str(error))
-    except Exception as error:  # the port's or the reference's own fault, or a defect of the framework
-        answer.update(status="failed", kind="port", message=describe_error(error, paths))
-        if debug:
-            traceback.print_exc()
-    answer["seconds"] = round(time.perf_counter() - started, 3)
-    if answer["status"] == "failed":
-        provenance.write_json(paths.failure(side, name), answer)
-    return answer
+class Side:
+    """One side in this process: "start" opens it, every other job runs in what was opened."""
+
+    def __init__(self, side: str, overrides: Sequence[str], debug: bool):
+        self.side, self.overrides, self.debug = side, overrides, debug
+        self.paths = Paths(ROOT)
+        self._context: Context | None = None
+
+    def attempt(self, job: str) -> dict[str, Any]:
+        """Run a job; what it raises becomes the answer, and is kept in a file for the verdict."""
+        started, name = time.perf_counter(), job.split("\t")[0]
+        answer: dict[str, Any] = {"job": job, "status": "done"}
+        self.paths.failure(self.side, name).unlink(missing_ok=True)
+        try:
+            if job == "start":
+                self._context = open_context(self.side, self.paths, load_settings(self.paths.settings, self.overrides))
+            else:
+                run_job(self._context, job)
+        except (KeyboardInterrupt, SystemExit) as error:
+            answer.update(status="failed", kind="stopped", message=f"stopped by {type(error).__name__}")
+        except UserError as error:
+            answer.update(status="failed", kind="user", message=str(error))
+        except PortError as error:
+            answer.update(status="failed", kind="port", message=str(error))
+        except Exception as error:  # the port's or the reference's own fault, or a defect of the framework
+            answer.update(status="failed", kind="port", message=describe_error(error, self.paths))
+            if self.debug:
+                traceback.print_exc()
+        answer["seconds"] = round(time.perf_counter() - started, 3)
+        if answer["status"] == "failed":
+            provenance.write_json(self.paths.failure(self.side, name), answer)
+        return answer
 
 
 def serve(side: str, overrides: Sequence[str], debug: bool) -> None:
@@ -92,16 +105,10 @@ def serve(side: str, overrides: Sequence[str], debug: bool) -> None:
     sys.stdout = sys.stderr
     for noise in KNOWN_WARNINGS:
         warnings.filterwarnings("ignore", message=noise)
-    paths = Paths(ROOT)
-    opened: list[Context] = []
-
-    def start() -> None:
-        opened.append(open_context(side, paths, load_settings(paths.settings, overrides)))
-
-    _answer(channel, attempt(paths, side, "start", start, debug))
+    one = Side(side, overrides, debug)
+    _answer(channel, one.attempt("start"))
     for line in sys.stdin:
-        job = line.rstrip("\n")
-        _answer(channel, attempt(paths, side, job, lambda: run_job(opened[0], job), debug))
+        _answer(channel, one.attempt(line.rstrip("\n")))
 
 
 def _answer(channel: Any, answer: dict[str, Any]) -> None:
@@ -112,21 +119,22 @@ def _answer(channel: Any, answer: dict[str, Any]) -> None:
 
 def run_script(side: str, step: int) -> None:
     """What the scripts in pipeline/Step<n>/ call: run one step of one side in this process, then exit."""
-    parser = argparse.ArgumentParser(description=f"Record step {step} of the {side} side; judge it with: python -m pipeline check {step}")
-    parser.add_argument("-o", dest="override", action="append", default=[], metavar="KEY.SUB=VALUE", help="change a setting of port.yaml")
+    parser = argparse.ArgumentParser(
+        description=f"Record step {step} of the {side} side; judge it with: python -m pipeline check {step}"
+    )
+    parser.add_argument(
+        "-o", dest="override", action="append", default=[], metavar="KEY.SUB=VALUE", help="change a setting of port.yaml"
+    )
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     args = parser.parse_args()
-    paths = Paths(ROOT)
-    opened: list[Context] = []
-
-    def start() -> None:
-        cfg = load_settings(paths.settings, args.override)
-        ensure_batch(cfg, paths.fake_batch)
-        opened.append(open_context(side, paths, cfg))
-
+    one = Side(side, args.override, args.debug)
+    try:
+        ensure_batch(load_settings(one.paths.settings, args.override), one.paths.fake_batch)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
     for job in ("start", FIRST_JOB[side], f"step{step}"):
-        work = start if job == "start" else lambda job=job: run_job(opened[0], job)
-        answer = attempt(paths, side, job, work, args.debug)
+        answer = one.attempt(job)
         if answer["status"] == "failed":
             print(f"error: {side} side, {job}: {answer['message']}", file=sys.stderr)
             sys.exit(2)

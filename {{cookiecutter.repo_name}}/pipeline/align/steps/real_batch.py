@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """One batch of the reference's own data, saved for step 1."""
+
 from __future__ import annotations
 
 from pipeline.align.context import Context, collate, dataset_items

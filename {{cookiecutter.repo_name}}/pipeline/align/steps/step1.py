@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Step 1, model structure: every named output in eval mode, from the same weights and the same batch."""
+
 from __future__ import annotations
 
 import numpy as np

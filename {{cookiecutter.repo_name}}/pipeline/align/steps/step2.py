@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Step 2, data and metric: the samples of both sides, and the metric of the same and of own predictions."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

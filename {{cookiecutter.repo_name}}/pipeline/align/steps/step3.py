@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Step 3, loss: of the own forward pass, and of the reference's outputs together with its gradient."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Step 4, optimizer, schedule and backward: training steps from the same weights on the same batch."""
+
 from __future__ import annotations
 
 import math

@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """Step 5, training: how fresh networks are distributed, and the full training of both sides from the same start."""
+
 from __future__ import annotations
 
 import hashlib
@@ -40,7 +41,9 @@ def _record_init(context: Context) -> None:
         for name, array in state.items():
             if array.dtype.kind == "f" and array.size:
                 values.setdefault(name, []).append(array.reshape(-1)[:KEPT_VALUES])
-        if time.perf_counter() - started > MOST_SECONDS or all(sum(map(len, arrays)) >= WANTED_VALUES for arrays in values.values()):
+        if time.perf_counter() - started > MOST_SECONDS or all(
+            sum(map(len, arrays)) >= WANTED_VALUES for arrays in values.values()
+        ):
             break
     arrays = {name: np.sort(np.concatenate(parts)) for name, parts in values.items()}
     arrays = {name: value[:: max(1, len(value) // KEPT_VALUES)] for name, value in arrays.items()}
@@ -55,7 +58,9 @@ def _record_training(context: Context) -> None:
     history = train(context.cfg, weights=context.paths.weight_file(context.side, "init"), output_dir=output)
     metrics = _final_metrics(context, history)
     provenance.write_json(context.paths.history(context.side), history)
-    context.record("order", {"order": _digests(history["order_sha256"]), "lr": np.array(history["lr"], np.float64)}, weights=False)
+    context.record(
+        "order", {"order": _digests(history["order_sha256"]), "lr": np.array(history["lr"], np.float64)}, weights=False
+    )
     first = {f"loss_{index}": np.array([loss], np.float64) for index, loss in enumerate(history["loss"][:FIRST])}
     context.record("first_losses", first)
     context.record("train_align", {name: np.array([value]) for name, value in metrics.items()})
@@ -64,7 +69,9 @@ def _record_training(context: Context) -> None:
 def _final_metrics(context: Context, history: Any) -> dict[str, float]:
     wanted = {"iter", "loss", "lr", "epoch", "eval_loss", "order_sha256"}
     if not isinstance(history, dict) or not wanted <= set(history):
-        raise PortError(f"train() in {context.paths.tree(context.side).name}/train.py must return a dict with {', '.join(sorted(wanted))}")
+        raise PortError(
+            f"train() in {context.paths.tree(context.side).name}/train.py must return a dict with {', '.join(sorted(wanted))}"
+        )
     metrics = {name: values[-1] for name, values in history.items() if name not in wanted and values}
     if not metrics:
         raise PortError(f"train() in {context.paths.tree(context.side).name}/train.py returned no metric")

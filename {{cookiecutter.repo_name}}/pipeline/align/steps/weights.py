@@ -2,6 +2,7 @@
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
 """The weights that both sides start from: made by the reference, converted for the port."""
+
 from __future__ import annotations
 
 import json
