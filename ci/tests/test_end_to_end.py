@@ -146,7 +146,7 @@ def test_a_clone_on_another_machine_aligns(aligned, tmp_path):
     source = Path(shutil.copytree(aligned, tmp_path / "source"))
     for command in (["init", "-q", "."], ["add", "-A"], ["commit", "-qm", "Import"]):
         subprocess.run([*git, *command], cwd=source, check=True, capture_output=True)
-    tracked = subprocess.run([*git, "ls-files"], cwd=source, check=True, capture_output=True, text=True).stdout.split("\n")
+    listed = subprocess.run([*git, "ls-files"], cwd=source, check=True, capture_output=True, text=True).stdout
     assert not [
         name for name in tracked if name.startswith(("pipeline/work/", "output/", "pipeline/weights/")) and ".gitkeep" not in name
     ]

@@ -52,6 +52,8 @@ def run_job(context: Context, job: str) -> None:
 
 def open_context(side: str, paths: Paths, cfg: Settings) -> Context:
     """Import the framework and the contract of one side. Raises UserError or PortError."""
+    for noise in KNOWN_WARNINGS:
+        warnings.filterwarnings("ignore", message=noise)
     try:
         if importlib.import_module(side).__file__ is None:  # without Paddle, `paddle` is this repository's folder
             raise ImportError(f"no module named {side!r}")
@@ -103,8 +105,6 @@ def serve(side: str, overrides: Sequence[str], debug: bool) -> None:
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    for noise in KNOWN_WARNINGS:
-        warnings.filterwarnings("ignore", message=noise)
     one = Side(side, overrides, debug)
     _answer(channel, one.attempt("start"))
     for line in sys.stdin:
