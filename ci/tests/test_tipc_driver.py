@@ -211,11 +211,14 @@ def test_paddle2onnx(repository):
 
 
 def test_paddle2onnx_finds_what_paddle_3_writes(repository):
-    """Paddle2ONNX issue 1597: configurations name inference.pdmodel, Paddle 3 writes inference.json."""
+    """Paddle2ONNX issues 1597 and 1627: Paddle 3 writes inference.json; without weights the ONNX file has none."""
     model = repository.root / "inference" / "my model" / "inference.json"
     model.parent.mkdir(parents=True)
     model.touch()
     config = repository.write(ONNX)
+    done = repository.run(config, script="test_paddle2onnx.sh")
+    assert done.status == 2 and "line 7: ./inference/my model has inference.json but no inference.pdiparams" in done.errors
+    model.with_name("inference.pdiparams").touch()
     assert "--model_filename=inference.json" in repository.run(config, script="test_paddle2onnx.sh").commands[0]
     model.with_name("inference.pdmodel").touch()
     assert "--model_filename=inference.pdmodel" in repository.run(config, script="test_paddle2onnx.sh").commands[0]

@@ -7,6 +7,7 @@
 # network only where a package is missing.
 #   bash test_tipc/prepare.sh CONFIG MODE
 
+# shellcheck source=/dev/null
 source "$(dirname "${BASH_SOURCE[0]}")/common_func.sh"
 run_driver prepare "$@" || exit
 mode=${2:-}

@@ -23,10 +23,14 @@ def read_plan(path: Path) -> tuple[str, list[Command]]:
         for number in (3, 4, 8, 11):
             if lines[number].value in OFF:
                 raise TipcError(f"line {number}: {lines[number].key} is empty")
+        model = _model_file(lines[5], lines[6])
+        # Without the weights paddle2onnx writes a network that has none, and exits with 0.
+        if Path(lines[5].value, model).is_file() and not Path(lines[5].value, lines[7].value).is_file():
+            raise TipcError(f"line 7: {lines[5].value} has {model} but no {lines[7].value}; export the model again")
     except TipcError as error:
         raise TipcError(f"{path}: {error}") from None
     python = lines[3].value
-    flags = [lines[5].flag(), lines[6].flag(_model_file(lines[5], lines[6])), *(lines[number].flag() for number in range(7, 11))]
+    flags = [lines[5].flag(), lines[6].flag(model), *(lines[number].flag() for number in range(7, 11))]
     infer = [python, lines[11].value, lines[13].flag(), lines[12].flag(lines[8].value)]
     return python, [
         Command("convert", "onnx", " ".join([lines[4].value, *flags])),
