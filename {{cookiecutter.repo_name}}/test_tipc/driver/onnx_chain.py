@@ -25,8 +25,9 @@ def read_plan(path: Path) -> tuple[str, list[Command]]:
                 raise TipcError(f"line {number}: {lines[number].key} is empty")
         model = _model_file(lines[5], lines[6])
         # Without the weights paddle2onnx writes a network that has none, and exits with 0.
-        if Path(lines[5].value, model).is_file() and not Path(lines[5].value, lines[7].value).is_file():
-            raise TipcError(f"line 7: {lines[5].value} has {model} but no {lines[7].value}; export the model again")
+        folder, weights = Path(lines[5].value), lines[7].value
+        if weights not in OFF and (folder / model).is_file() and not (folder / weights).is_file():
+            raise TipcError(f"line 7: {lines[5].value} has {model} but no {weights}; export the model again")
     except TipcError as error:
         raise TipcError(f"{path}: {error}") from None
     python = lines[3].value
