@@ -12,6 +12,7 @@ from conftest import TEMPLATE
 from pipeline.align.errors import UserError
 from pipeline.align.fake_data import ensure_batch, make_batch, read_batch
 from pipeline.align.settings import load_settings, recorded_settings, settings_hash
+from pipeline.align.thresholds import threshold
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +97,12 @@ def test_wrong_files(write, change, words):
 def test_a_setting_that_is_read_but_not_there_is_named(write):
     with pytest.raises(UserError, match=r"no setting 'model.widht' \(did you mean 'width'\?\)"):
         _ = load_settings(write()).model.widht
+
+
+def test_thresholds_by_dtype(write):
+    cfg = load_settings(write(("    loss: 1.0e-6", "    loss: {float16: 1.0e-3}")))
+    limits = threshold("loss", cfg.align.thresholds.get("loss"))
+    assert limits.limits("float16").mean == 1e-3 and limits.limits("float32").mean == 1e-6
 
 
 def test_missing_file(tmp_path):

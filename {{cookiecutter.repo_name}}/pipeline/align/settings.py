@@ -37,7 +37,7 @@ SCHEMA: dict[str, Any] = {
     "train": {"epochs": int, "seed": int, "print_freq": int, "output_dir": str},
     "fake_data": {"seed": int, "batch_size": int, "inputs": list, "label": dict},
     "weights": {"checkpoint": (str, None), "map": (dict, None)},
-    "align": {"seed": int, "train_steps": int, "data_samples": int, "thresholds": {"*": NUMBER}},
+    "align": {"seed": int, "train_steps": int, "data_samples": int, "thresholds": {"*": (*NUMBER, dict)}},
     "benchmark": {"*": dict},
 }
 #: Sections that do not change what a run computes, so a record stays fresh when they change.
