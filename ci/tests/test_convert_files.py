@@ -151,7 +151,9 @@ def test_directory_with_one_file(tmp_path):
     (tmp_path / "model").mkdir()
     torch.save(state, tmp_path / "model/pytorch_model.bin")
     check(converted(tmp_path / "model", tmp_path)[0], state)
-    torch.save({"a": torch.rand(2)}, tmp_path / "model/other.bin")
+    torch.save({"a": torch.rand(2)}, tmp_path / "model/training_args.bin")
+    check(converted(tmp_path / "model", tmp_path)[0], state)
+    os.rename(tmp_path / "model/pytorch_model.bin", tmp_path / "model/mine.bin")
     assert "several weight files" in refusal(converted, tmp_path / "model", tmp_path)
     (tmp_path / "empty").mkdir()
     assert "no weight files" in refusal(converted, tmp_path / "empty", tmp_path)
@@ -612,13 +614,29 @@ def test_incomplete_way_back_is_refused(tmp_path):
 
 def test_w1_weight_without_its_transpose(tmp_path):
     ours, theirs = T.Linear(3, 4), P.Linear(3, 4)
-    save_reference(ours, None, tmp_path / "w.safetensors")
+    safetensors.torch.save_file(ours.state_dict(), tmp_path / "w.safetensors")
     before = theirs.weight.numpy()
     text = refusal(load_into_paddle, theirs, tmp_path / "w.safetensors")
     assert "'weight'" in text and "(4, 3)" in text and "(3, 4)" in text
     assert np.array_equal(theirs.weight.numpy(), before)
     text = refusal(make_plan, T.Linear(3, 4), P.Linear(4, 3))
     assert "'weight' (4, 3)" in text and "'weight' (4, 3) by the rule Linear (T)" in text
+
+
+def test_files_of_the_other_framework_are_refused(tmp_path):
+    """Square matrices would load unnoticed, or be transposed twice."""
+    ours, theirs = T.Linear(4, 4), P.Linear(4, 4)
+    made = make_plan(ours, theirs)
+    save_reference(ours, None, tmp_path / "w.safetensors")
+    torch.save(ours.state_dict(), tmp_path / "w.pth")
+    convert_file(made, tmp_path / "w.pth", tmp_path / "p.safetensors")
+    paddle.save(theirs.state_dict(), str(tmp_path / "p.pdparams"))
+    for name in ("w.safetensors", "w.pth"):
+        assert "holds weights of torch, not of paddle" in refusal(load_into_paddle, theirs, tmp_path / name)
+        assert "holds weights of torch" in refusal(convert_file, made, tmp_path / name, tmp_path / "x.safetensors", to="torch")
+    for name in ("p.safetensors", "p.pdparams"):
+        assert "holds weights of paddle, not of torch" in refusal(load_into_torch, ours, tmp_path / name)
+        assert "holds weights of paddle" in refusal(convert_file, made, tmp_path / name, tmp_path / "x.safetensors")
 
 
 def test_w2_nothing_is_written_when_one_key_is_wrong(tmp_path):

@@ -347,3 +347,26 @@ def test_not_convertible(name):
     ours, theirs, reason = NOT_CONVERTIBLE[name]
     with pytest.raises(UserError, match=reason):
         make_plan(ours, theirs)
+
+
+def test_embedding_and_an_output_head(tmp_path):
+    """torch multiplies by the table, the port has a Linear layer for it; and the other way round."""
+    ours, theirs = T.Module(), P.Layer()
+    ours.head, theirs.head = T.Embedding(6, 6), P.Linear(6, 6, bias_attr=False)
+    assert_converts(
+        ours,
+        theirs,
+        (normal(2, 6),),
+        tmp_path,
+        torch_call=lambda m, x: x @ m.head.weight.T,
+        paddle_call=lambda m, x: m.head(x),
+    )
+    ours.head, theirs.head = T.Linear(6, 6, bias=False), P.Embedding(6, 6)
+    assert_converts(
+        ours,
+        theirs,
+        (normal(2, 6),),
+        tmp_path,
+        torch_call=lambda m, x: m.head(x),
+        paddle_call=lambda m, x: paddle.matmul(x, m.head.weight, transpose_y=True),
+    )

@@ -178,10 +178,20 @@ def test_empty_and_missing_modules():
 
 
 def test_pairs_of_modules_are_kept_for_the_comparison_of_hyperparameters():
-    made = make_plan(
-        ours(fc=T.Linear(4, 4), act=T.GELU(), drop=T.Dropout(0.1)), theirs(fc=P.Linear(4, 4), act=P.GELU(), drop=P.Dropout(0.1))
+    one = ours(fc=T.Linear(4, 4), act=T.GELU(), drop=T.Dropout(0.1), net=T.Sequential(T.Linear(4, 4), T.ReLU(), T.MaxPool1d(2)))
+    other = theirs(
+        fc=P.Linear(4, 4), act=P.GELU(), dropout=P.Dropout(0.1), net=P.Sequential(P.Linear(4, 4), P.MaxPool1D(2), P.ReLU())
     )
-    assert made.modules == [("", ""), ("fc", "fc"), ("act", "act"), ("drop", "drop")]
+    assert set(make_plan(one, other).modules) == {
+        ("", ""),
+        ("fc", "fc"),
+        ("act", "act"),
+        ("drop", "dropout"),
+        ("net", "net"),
+        ("net.0", "net.0"),
+        ("net.1", "net.2"),
+        ("net.2", "net.1"),
+    }
 
 
 KINDS = {

@@ -21,6 +21,7 @@ from pipeline.align.errors import UserError
 #: How the command line and port.yaml name the choice among the dictionaries of a file.
 CHOICE = "--entry"
 SHOWN = 3
+COUNTER = "num_batches_tracked"
 #: What a model whose parts stand in several dictionaries is called in messages.
 JOINED = "several entries, joined"
 
@@ -45,12 +46,16 @@ class _Fit:
 
 @dataclass
 class Checkpoint:
-    """An opened file. `entries`: {"state_dict" or "a.b", or "" for the top: {name: Array}}; `chosen`: the entry to use."""
+    """An opened file. `entries`: {"state_dict" or "a.b", or "" for the top: {name: Array}}; `chosen`: the entry to use.
+
+    `origin`: "torch" or "paddle" where the file says whose it is. A matrix of the other framework would load unnoticed.
+    """
 
     label: str
     entries: dict[str, dict[str, Array]]
     chosen: str | None = None
     notes: list[str] = field(default_factory=list)
+    origin: str | None = None
 
     def select(
         self,
@@ -66,6 +71,10 @@ class Checkpoint:
         Raises UserError if nothing fits, several entries fit equally, copies differ, or something is missing, left over
         or of another shape.
         """
+        if self.origin not in (None, side):
+            raise UserError(
+                f"{self.label} holds weights of {self.origin}, not of {side}; convert it first, or name another file"
+            )
         optional = set(optional)
         entries = self._entries()
         fits = [self._fit(entry, arrays, wanted, aliases, optional, list(ignored)) for entry, arrays in entries.items()]
@@ -83,7 +92,7 @@ class Checkpoint:
         notes = [f"used: {fit.entry!r}"] if fit.entry else []
         notes += [f"left aside: {', '.join(others[:8])}{', …' if len(others) > 8 else ''}"] if others else []
         notes += [*self.notes, *fit.notes]
-        return Selected(_checked(fit, wanted, aliases, side, self.label), notes)
+        return Selected(_checked(fit, wanted, aliases, optional, side, self.label), notes)
 
     def _entries(self) -> dict[str, dict[str, Array]]:
         """The entries to look at: all that hold tensors, or the chosen one, which may also be a prefix of names."""
@@ -121,7 +130,11 @@ class Checkpoint:
         if len(kept) < len(arrays):
             notes.append(f"{len(arrays) - len(kept)} tensors of the file left aside as weights.map says null")
         missing = [name for name in wanted if name not in have and name not in optional]
-        extra = [name for name in resolution.unknown if not name.endswith("num_batches_tracked")]
+        extra = [name for name in resolution.unknown if not name.endswith(COUNTER)]
+        if len(extra) < len(resolution.unknown):
+            notes.append(
+                f"{len(resolution.unknown) - len(extra)} {COUNTER} of the file left aside: the model has no such counters"
+            )
         return _Fit(entry, kept, found, missing, extra, notes)
 
     def _explain(self, fits: list[_Fit], required: set[str], count: int) -> None:
@@ -163,13 +176,15 @@ def _listed(names: list[str]) -> str:
 
 
 def _checked(
-    fit: _Fit, wanted: Mapping[str, tuple[int, ...]], aliases: Mapping[str, str], side: str, label: str
+    fit: _Fit, wanted: Mapping[str, tuple[int, ...]], aliases: Mapping[str, str], optional: set, side: str, label: str
 ) -> dict[str, Array]:
     """The arrays by first name, with shapes checked and copies under several names compared."""
     made: dict[str, Array] = {}
     source: dict[str, str] = {}
     for name, target in fit.found.items():
         first, array = aliases.get(target, target), fit.arrays[name]
+        if first in optional and array.shape != wanted[first]:
+            continue
         if array.shape != wanted[first]:
             raise UserError(f"{label}: {name!r} has shape {array.shape}, the {side} model's {target!r} has {wanted[first]}")
         if first in made and not (made[first].dtype == array.dtype and equal(made[first].read(), array.read())):
@@ -191,5 +206,5 @@ def read_source(path: str | Path, entry: str | None = None, trust_pickle: bool =
     from pipeline.align.convert.formats import open_path
 
     path = Path(path)
-    entries, notes = open_path(path, trust_pickle)
-    return Checkpoint(str(path), entries, entry, notes)
+    entries, notes, origin = open_path(path, trust_pickle)
+    return Checkpoint(str(path), entries, entry, notes, origin)

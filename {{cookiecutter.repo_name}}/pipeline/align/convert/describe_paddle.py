@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import paddle
 
-from pipeline.align.convert.arrays import Array
+from pipeline.align.convert.arrays import NUMPY, Array
 from pipeline.align.convert.tree import aliases_of, check_state, hyperparameters
 from pipeline.align.errors import UserError
 
@@ -118,6 +118,8 @@ def _walk(layer: paddle.nn.Layer, path: str, name: str, parent: int | None, foun
 def _tensor(name: str, key: str, tensor: paddle.Tensor, stored: bool = True) -> dict[str, Any]:
     if stored and not tensor._is_initialized():
         raise UserError(f"Paddle tensor {key!r} has no values yet (LazyGuard): initialise the model before converting")
+    if _dtype(tensor) not in NUMPY:
+        raise UserError(f"Paddle tensor {key!r} is {_dtype(tensor)}: convert the model from before quantisation")
     return {
         "name": name,
         "key": key,

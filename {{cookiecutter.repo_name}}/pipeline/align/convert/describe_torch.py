@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline.align.convert.arrays import Array
+from pipeline.align.convert.arrays import NUMPY, Array
 from pipeline.align.convert.tree import aliases_of, check_state, hyperparameters
 from pipeline.align.errors import UserError
 
@@ -113,6 +113,8 @@ def _tensor(name: str, key: str, tensor: torch.Tensor) -> dict[str, Any]:
         raise UserError(f"torch tensor {key!r} is quantised ({tensor.dtype}): convert the model from before quantisation")
     if tensor.layout != torch.strided:
         raise UserError(f"torch tensor {key!r} is {tensor.layout}: call to_dense() before converting")
+    if _dtype(tensor) not in NUMPY:
+        raise UserError(f"torch tensor {key!r} is {_dtype(tensor)}: convert the model from before quantisation")
     return {"name": name, "key": key, "shape": list(tensor.shape), "dtype": _dtype(tensor), "trainable": tensor.requires_grad}
 
 

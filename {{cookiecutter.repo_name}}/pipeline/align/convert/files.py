@@ -64,14 +64,12 @@ def _given(plan: Plan, source: Source, side: str, report: Conversion) -> dict[st
     """The source's arrays by first name, complete and of the right shapes; copies under other names are equal."""
     if isinstance(source, (str, Path)):
         source = read_source(source)
+    elif not isinstance(source, Checkpoint):
+        arrays = {name: one if isinstance(one, Array) else from_numpy(np.asarray(one)) for name, one in source.items()}
+        source = Checkpoint("the given weights", {"": arrays})
     wanted = {name: tuple(one["shape"]) for name, one in plan.tensors[side].items()}
     optional = {row.name(side) for row in plan.dropped} | set(plan.constants(side))
-    if isinstance(source, Checkpoint):
-        selected = source.select(wanted, plan.aliases[side], optional, plan.ignored, side)
-        report.notes += selected.notes
-        return selected.arrays
-    arrays = {name: one if isinstance(one, Array) else from_numpy(np.asarray(one)) for name, one in source.items()}
-    selected = Checkpoint("the given weights", {"": arrays}).select(wanted, plan.aliases[side], optional, plan.ignored, side)
+    selected = source.select(wanted, plan.aliases[side], optional, plan.ignored, side)
     report.notes += selected.notes
     return selected.arrays
 
@@ -125,33 +123,34 @@ def _constant(shape: tuple[int, ...], dtype: str, value: float) -> np.ndarray:
     return made
 
 
-def save_reference(model: Any, source: Checkpoint | None, path: str | Path) -> Conversion:
+def save_reference(
+    model: Any, source: Checkpoint | None, path: str | Path, user_map: Mapping[str, Any] | None = None
+) -> Conversion:
     """Write a live torch model's weights (safetensors, its own names and dtypes), or those of `source` if they fit it.
 
-    Runs in the torch process. Tied tensors are written once, by their first name.
+    Runs in the torch process. Tied tensors are written once, by their first name. What `user_map` (weights.map of
+    port.yaml) drops may stand in the source without being in the model.
     """
     from pipeline.align.convert import describe_torch
 
-    return _save(describe_torch, model, source, path)
+    return _save(describe_torch, model, source, path, [key for key, value in (user_map or {}).items() if value is None])
 
 
 def save_port(model: Any, source: Checkpoint | None, path: str | Path) -> Conversion:
     """The same for a live Paddle model, in the Paddle process; a path named .pdparams becomes a file for paddle.load."""
     from pipeline.align.convert import describe_paddle
 
-    return _save(describe_paddle, model, source, path)
+    return _save(describe_paddle, model, source, path, [])
 
 
-def _save(describe: Any, model: Any, source: Checkpoint | None, path: str | Path) -> Conversion:
-    tree, live, report = Tree(describe.describe(model)), describe.state(model), Conversion()
-    given = live
+def _save(describe: Any, model: Any, source: Checkpoint | None, path: str | Path, ignored: list[str]) -> Conversion:
+    tree, given, report = Tree(describe.describe(model)), describe.state(model), Conversion()
     if source is not None:
-        # old torch files lack these counters
+        # the counters of BatchNorm, which old torch files lack, stay the model's own
         counters = [name for name in tree.tensors if name.endswith("num_batches_tracked")]
-        selected = source.select(
-            {name: ref.shape for name, ref in tree.tensors.items()}, tree.aliases, counters, (), tree.framework
-        )
-        given = {**{name: live[name] for name in counters}, **selected.arrays}
+        wanted = {name: ref.shape for name, ref in tree.tensors.items()}
+        selected = source.select(wanted, tree.aliases, counters, ignored, tree.framework)
+        given = {**{name: given[name] for name in counters}, **selected.arrays}
         report.notes += selected.notes
 
     def make(name: str) -> np.ndarray:

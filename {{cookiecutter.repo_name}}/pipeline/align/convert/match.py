@@ -219,12 +219,33 @@ class Matcher:
             self.pair(torch.node, paddle.node, settled=True)
 
     def _plain_children(self, torch: Node, paddle: Node) -> None:
-        """Pair children without parameters by name, for the comparison of hyperparameters."""
-        for name, t in torch.children.items():
-            p = paddle.children.get(name)
-            if p is not None and t.index not in self.paired["torch"] and p.index not in self.paired["paddle"]:
-                if not t.has_refs() and not p.has_refs():
+        """Pair children without parameters, by name and by kind in order, for the comparison of hyperparameters."""
+        left = [
+            [child for child in node.children.values() if child.index not in self.paired[side] and not child.has_refs()]
+            for node, side in ((torch, "torch"), (paddle, "paddle"))
+        ]
+        for t in left[0]:
+            p = paddle.children.get(t.name)
+            if p in left[1] and (not t.name.isdigit() or _kind(t) == _kind(p)):
+                self.pair(t, p)
+        for kind in dict.fromkeys(map(_kind, left[0])):
+            rest = [
+                [child for child in children if _kind(child) == kind and child.index not in self.paired[side]]
+                for children, side in zip(left, ("torch", "paddle"))
+            ]
+            if len(rest[0]) == len(rest[1]):
+                for t, p in zip(*rest):
                     self.pair(t, p)
+
+
+#: Classes whose names differ beyond case.
+SAME_KIND = {"swish": "silu", "thresholdedrelu": "threshold", "module": "layer", "modulelist": "layerlist"}
+
+
+def _kind(node: Node) -> str:
+    """The name of a module's class as both frameworks know it: "maxpool2d" for MaxPool2d and MaxPool2D."""
+    name = node.kinds[0].rpartition(".")[2].lower()
+    return SAME_KIND.get(name, name)
 
 
 def _alike(torch: Node, paddle: Node) -> bool:

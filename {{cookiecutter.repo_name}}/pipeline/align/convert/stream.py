@@ -80,15 +80,18 @@ class DataFile:
         return Array(shape, dtype, lambda: self.array(start, shape, dtype))
 
 
-def read_safetensors(path: Path) -> dict[str, Array]:
-    """Every tensor of a safetensors file by name; the values stay in the file. Raises UserError for a damaged file."""
+def read_safetensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
+    """Every tensor of a safetensors file by name, its values staying in the file, and the file's metadata.
+
+    Raises UserError for a damaged file.
+    """
     data = DataFile(path)
     try:
         (length,) = struct.unpack("<Q", data.read(0, 8))
         if length > min(LARGEST_HEADER, data.size - 8):
             raise ValueError("the header is longer than the file")
         header = json.loads(data.read(8, length), object_pairs_hook=_unique)
-        header.pop("__metadata__", None)
+        metadata = dict(header.pop("__metadata__", None) or {})
         found, end = {}, 0
         for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             code, shape, (start, stop) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
@@ -108,7 +111,7 @@ def read_safetensors(path: Path) -> dict[str, Array]:
             raise ValueError(f"it has {data.size} bytes, its header describes {8 + length + end}")
     except (ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError) as error:
         raise UserError(f"{path} is no complete safetensors file (cut off or damaged?): {error}") from None
-    return {name: found[name] for name in header}
+    return {name: found[name] for name in header}, metadata
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
