@@ -136,8 +136,6 @@ def _serve(side: str, folder: Path, names: list[str]) -> None:
     from pipeline.align.steps import weights
 
     backend = import_module(f"pipeline.align.backend_{side}").Backend()
-    if side == "paddle":
-        import_module("pipeline.align.guards_paddle").install(backend.guards)
     for name in names:
         paths = Paths(folder / name)
         cfg = load_settings(paths.settings)

@@ -16,6 +16,11 @@ from pipeline.align.bisect.static import equal
 DEFAULTS = {"momentum": 0.0, "nesterov": False, "dampening": 0.0, "amsgrad": False, "centered": False, "weight_decay": 0.0, "lr_decay": 0.0}
 #: torch's class -> Paddle's classes that are the same algorithm.
 SAME = {"sgd": ("sgd", "momentum"), "rmsprop": ("rmsprop",)}
+#: What Paddle computes differently whatever the settings.
+TRAPS = {
+    "RMSProp": "Paddle's RMSProp adds epsilon inside of the square root and folds the learning rate into the momentum: write the step yourself",
+    "Adamax": "Paddle's Adamax adds epsilon in another place, which shows where gradients are near zero",
+}
 #: Two updates are in proportion, or apart by a multiple of the weights, when less than this part is left.
 LEFT = 0.02
 
@@ -42,6 +47,7 @@ def differences(torch: Mapping[str, Any], paddle: Mapping[str, Any], names: Iter
                     groups[name, *values].append(theirs)
             if mine["weight_decay"] and other["weight_decay"] and mine["decay"] != other["decay"]:
                 groups["kind of weight decay", mine["decay"], other["decay"]].append(theirs)
+    texts += [trap for kind, trap in TRAPS.items() if kind == kinds[1]]
     for (name, right, wrong), members in groups.items():
         which = "all parameters" if len(members) == total else f"{len(members)} of {total} parameters ({_few(members)})"
         texts.append(f"{name} is {wrong!r} in the port and must be {right!r} for {which}")
@@ -56,12 +62,13 @@ def explain(torch: np.ndarray, paddle: np.ndarray, weights: np.ndarray, rate: fl
     if not np.any(mine):
         return "the reference does not change it"
     factor = float(mine @ other / (mine @ mine))
-    if np.linalg.norm(other - factor * mine) < LEFT * np.linalg.norm(other):
+    if abs(factor - 1) > LEFT and np.linalg.norm(other - factor * mine) < LEFT * np.linalg.norm(other):
         return f"the port's update is {factor:.4g} times the reference's, as another learning rate or clipping would make it"
     gap = mine - other
     share = float(gap @ values / (values @ values)) if np.any(values) else 0.0
     if np.linalg.norm(gap - share * values) < LEFT * np.linalg.norm(gap):
-        return f"the updates differ by {abs(share) / rate:.3g} times learning rate and weight, as weight decay {'missing' if share < 0 else 'added'} in the port would make it"
+        return (f"the updates differ by {abs(share) / rate:.3g} times learning rate and weight, as weight decay"
+                f" {'missing' if share < 0 else 'added'} in the port would make it")  # fmt: skip
     return None
 
 

@@ -10,6 +10,7 @@ gradients of its parameters.
 """
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.align.bisect.distance import Distance, distance, size
-from pipeline.align.bisect.pairing import Both, Matched, Pair
+from pipeline.align.bisect.pairing import NEAR, Both, Matched, Pair
 from pipeline.align.convert.plan import Row
 
 
@@ -45,20 +46,24 @@ class Place:
     missing: str = ""
 
 
-def forward(both: Both) -> Place | None:
-    """The first place whose inputs agree and whose outputs do not; None where the final outputs agree."""
+def forward(both: Both, seen_at: Pair | None = None) -> Place | None:
+    """The first place whose inputs agree and whose outputs do not; None where the final outputs agree.
+
+    `seen_at`: the call by which it must have happened, of a difference that fades before the end.
+    """
     root = next((pair for pair in both.pairs if pair.t["path"] == "@forward"), None)
-    if root is not None and root.complete and not _wrong(root.outputs):
+    if seen_at is None and root is not None and root.complete and not _wrong(root.outputs):
         return None
     late = _LateGood(both)
+    around = [] if seen_at is None else [seen_at, *_ancestors(seen_at)]
     for pair, start in _events(both):
-        matched = pair.inputs if start else [m for m in pair.outputs if not late.excuses(pair, m)]
-        wrong = _wrong(matched)
-        if not wrong or (start and (not pair.hard or (pair.complete and not _wrong(pair.outputs)))):
+        wrong = _wrong(pair.inputs) if start else late.matter(pair)
+        if not wrong or (start and (not pair.hard or (pair.complete and not late.matter(pair)))):
             continue
-        if not start and not pair.complete:
-            continue
-        if all(_wrong(outer.outputs) for outer in _ancestors(pair) if outer.complete):
+        if seen_at is not None and pair.t["start"] > seen_at.t["end"]:
+            return None
+        between = itertools.takewhile(lambda outer: all(outer.torch != one.torch for one in around), _ancestors(pair))
+        if all(_wrong(outer.outputs) for outer in between if outer.complete):
             worst = max(wrong, key=lambda one: one.distance.ratio)
             seen = [] if start else [m.distance for m in pair.inputs if not m.distance.bad]
             return _narrowed(_place(pair, start, f"{'input' if start else 'output'} {worst.torch}".strip(), worst.distance, seen))
@@ -218,9 +223,11 @@ class _LateGood:
     """
 
     def __init__(self, both: Both):
-        self._both = both
+        self._both, self._sides = both, (both.torch, both.paddle)
         self._good: list[dict[int, int]] = [{}, {}]
-        self._learned = both.torch.index["failed"] is None and both.paddle.index["failed"] is None
+        self._learned = all(side.index["failed"] is None for side in self._sides)
+        self._loose = [[call for number, call in enumerate(side.index["calls"]) if number not in paired]
+                       for side, paired in zip(self._sides, (both.by_torch, both.by_paddle))]  # fmt: skip
         for pair, start in _events(both):
             if pair.hard:
                 for matched in pair.inputs if start else pair.outputs:
@@ -229,27 +236,33 @@ class _LateGood:
                             data = self._data(side, value)
                             self._good[side][data] = max(self._good[side].get(data, 0), call["start" if start else "end"])
 
-    def excuses(self, pair: Pair, matched: Matched) -> bool:
-        """Whether the difference of an output does not matter."""
-        if not matched.distance.bad:
-            return False
+    def matter(self, pair: Pair) -> list[Matched]:
+        """The outputs whose difference matters."""
+        return [m for m in _wrong(pair.outputs) if not self._excuses(pair, m)]
+
+    def _excuses(self, pair: Pair, matched: Matched) -> bool:
         values = matched.torch_value, matched.paddle_value
+        if self._learned and all(self._unused(side, value) for side, value in enumerate(values)):
+            return True
         for side, (call, value) in enumerate(zip((pair.t, pair.p), values)):
             data = self._data(side, value)
-            new = all(data > self._data(side, given[1]) for given in call["inputs"])
-            if new and self._good[side].get(data, 0) > call["end"]:
-                return True
-        return self._learned and all(self._unused(side, value) for side, value in enumerate(values))
+            if all(data > self._data(side, given[1]) for given in call["inputs"]):  # made here, not passed through
+                if self._good[side].get(data, 0) > call["end"] or self._comes_later(side, value, (pair.p, pair.t)[side]):
+                    return True
+        return False
 
-    def _side(self, side: int) -> Any:
-        return (self._both.torch, self._both.paddle)[side]
+    def _comes_later(self, side: int, value: int, other: dict[str, Any]) -> bool:
+        """Whether the other side, in modules that have no counterpart, makes this tensor after its own call."""
+        after = [call for call in self._loose[1 - side] if call["start"] > other["end"]][:NEAR]
+        pairs = ((value, one[1]) if side == 0 else (one[1], value) for call in after for one in call["outputs"])
+        return any(not self._both.values(*pair).bad for pair in pairs)
 
     def _data(self, side: int, value: int) -> int:
-        return self._side(side).index["values"][value]["data"]
+        return self._sides[side].index["values"][value]["data"]
 
     def _unused(self, side: int, value: int) -> bool:
         """Whether a differentiable result has no part in the loss."""
-        return self._side(side).index["values"][value]["needs_grad"] and f"g{value}" not in self._side(side).tensors
+        return self._sides[side].index["values"][value]["needs_grad"] and f"g{value}" not in self._sides[side].tensors
 
 
 def _events(both: Both) -> Iterator[tuple[Pair, bool]]:

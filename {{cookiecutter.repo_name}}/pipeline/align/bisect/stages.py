@@ -65,14 +65,22 @@ class Stages:
         return found
 
     def backward(self) -> Finding | None:
-        """Gradients of all parameters."""
+        """Gradients of all parameters; where they differ because of what entered the call, that is the place."""
         if self._failed():
             return None
-        return self._at(self._closer(lambda both: search.backward(both, self.rows)), "backward")
+        place = self._closer(lambda both: search.backward(both, self.rows))
+        if place is None:
+            return None
+        entered = [one.distance.ratio for one in (*place.pair.inputs, *place.pair.outputs)]
+        if max(entered, default=0.0) > CLOSE:
+            earlier = search.forward(self.both, place.pair) or search.forward(self.close, place.pair)
+            if earlier is not None:
+                return self._at(earlier, "forward")
+        return self._at(place, "backward")
 
     def schedule(self) -> Finding | None:
         """The learning rate of every iteration."""
-        rates = [np.array(side.index["learning_rates"]) for side in (self.both.torch, self.both.paddle)]
+        rates = self._rates()
         count = min(map(len, rates))
         torch, paddle = rates[0][:count], rates[1][:count]
         wrong = np.abs(torch - paddle) > RATE * np.abs(torch).max(initial=0)
@@ -93,6 +101,21 @@ class Stages:
             found.causes.append(f"the port's is {ratio[0]:.4g} times the reference's throughout")
         _write(found)
         return found
+
+    def _rates(self) -> list[np.ndarray]:
+        """The learning rate of one parameter in every iteration on both sides: of one whose rates agree at the peak, if any.
+
+        What the optimizer calls its rate is that of a group in torch and a base that groups multiply in Paddle.
+        """
+        sides = (self.both.torch.index, self.both.paddle.index)
+        own = [index["optimizer"]["parameters"] for index in sides]
+        pairs = [(own[0][row.torch]["learning_rate"], own[1][row.paddle]["learning_rate"])
+                 for row in self.rows if row.torch in own[0] and row.paddle in own[1]]  # fmt: skip
+        chosen = next((pair for pair in pairs if abs(pair[0] - pair[1]) <= RATE * abs(pair[0])), pairs[0] if pairs else None)
+        rates = [np.array(index["learning_rates"]) for index in sides]
+        if chosen is None:
+            return rates
+        return [curve * (rate / curve.max() if curve.max() else 1.0) for curve, rate in zip(rates, chosen)]
 
     def optimizer(self) -> Finding | None:
         """What the optimizer step made of agreeing gradients."""
