@@ -74,7 +74,7 @@ def is_verbatim(name: str) -> bool:
 
 def generated_name(name: str, language: str) -> str | None:
     """What a file of the template is called in a generated repository; None where it is left out."""
-    made = jinja2.Template(name).render(cookiecutter={"docs_language": language})
+    made = jinja2.Template(name).render(cookiecutter={**questions(), "docs_language": language})
     return None if made.endswith("/") else made
 
 

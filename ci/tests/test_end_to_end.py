@@ -137,8 +137,13 @@ def test_status_is_green_until_the_code_changes(copy):
 
 
 def test_status_imports_no_framework(aligned):
-    code = "import sys; from pipeline.align.cli import main; main(['status']); print(*{'torch', 'paddle', 'matplotlib'} & {*sys.modules})"
-    assert call(aligned, "-c", code, expect=0).stdout.endswith("\n\n\n")
+    code = """
+import sys
+from pipeline.align.cli import main
+main(["status"])
+print("loaded:", *{"torch", "paddle", "matplotlib"} & {*sys.modules})
+"""
+    assert call(aligned, "-c", code, expect=0).stdout.endswith("loaded:\n")
 
 
 def test_a_clone_on_another_machine_aligns(aligned, tmp_path):
