@@ -83,6 +83,7 @@ def test_wrong_overrides(write, override, words):
         (("  seed: 42\n", "  seed: 42\n  seed: 43\n"), ["'seed' is given twice"]),
         (("  seed: 42", "  seed: forty"), ["train.seed", "whole number"]),
         (("    loss: 1.0e-6", "    loss: small"), ["align.thresholds.loss", "number"]),
+        (("    loss: 1.0e-6", "    lsos: 1.0e-6"), ["unknown setting 'align.thresholds.lsos'", "loss"]),
         (("train:\n", "train: [1]\nx:\n"), ["train", "section"]),
         (("data:\n", "data: !!python/object/apply:os.getcwd []\nx:\n"), ["port.yaml"]),
         (("data:\n", "data:\n\t- x\n"), ["port.yaml", "line"]),

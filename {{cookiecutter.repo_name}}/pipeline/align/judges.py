@@ -72,8 +72,8 @@ def _gradients(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Thres
 
 
 def _updates(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
-    context = _adam_context(paths, pair)
-    rules = verdict.Rules(zeros=True, grouped=True, convert=converter(paths), context=context)
+    rounding = (pair[1].provenance or {}).get("rounding")
+    rules = verdict.Rules(zeros=True, grouped=True, convert=converter(paths), context=_adam_context(paths, pair), floors=rounding)
     return verdict.compare_records(part.name, *pair, limit, rules)
 
 

@@ -57,7 +57,7 @@ NODES = (
         Part("lr", "learning rate over the whole training", "lr", judge="lr"),
         Part("gradients", "gradients of the first step", "gradients", judge="gradients"),
         Part("updates", "what the optimizer changed, eval mode", "updates", judge="updates"),
-        Part("optimizer", "what the optimizer makes of given gradients", "updates", judge="updates"),
+        Part("optimizer", "what the optimizer makes of given gradients", "optimizer", judge="updates"),
         Part("bp_align", "losses of training steps, eval mode", "backward", eval_mode=True),
         Part("bp_train", "losses of training steps, train mode", "train_mode"),
         Part("buffers", "running statistics after train mode", "buffers", judge="buffers"),

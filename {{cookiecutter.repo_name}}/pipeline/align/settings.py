@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from pipeline.align.errors import UserError
+from pipeline.align.thresholds import FLOAT32
 
 NUMBER = (int, float)
 #: Kit-owned keys and their types; None in a tuple allows null. "*" allows any further key.
@@ -165,6 +166,9 @@ def _check_values(values: dict, where: str) -> None:
             raise UserError(f"{where}: '{name}' must be at least 1, not {values[section][key]}")
     if values["align"]["train_steps"] < 2:
         raise UserError(f"{where}: 'align.train_steps' must be at least 2: one step cannot show what the optimizer keeps")
+    unknown = [name for name in values["align"]["thresholds"] if name not in FLOAT32]
+    if unknown:
+        raise UserError(f"{where}: unknown setting 'align.thresholds.{unknown[0]}'{_nearest(unknown[0], FLOAT32)}")
     if values["track"] != "image":
         raise UserError(f"{where}: the track '{values['track']}' is not available yet; use track: image")
 

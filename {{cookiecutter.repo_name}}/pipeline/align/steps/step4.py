@@ -60,6 +60,13 @@ def _update(context: Context, optimizer: Any, schedule: Any) -> None:
     context.backend.zero_grad(optimizer)
 
 
+def _rounding(state: dict[str, np.ndarray], steps: int) -> dict[str, float]:
+    """Difference that rounding alone can make: a unit in the last place of the largest value, at every step."""
+    return {
+        name: steps * float(np.spacing(np.abs(value).max(initial=0))) for name, value in state.items() if value.dtype.kind == "f"
+    }
+
+
 def _changes(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: after[name] - before[name] for name in before if before[name].dtype.kind == "f"}
 
@@ -73,7 +80,7 @@ def _record_given(context: Context, peak: int) -> None:
         given = {name: np.zeros_like(value) for name, value in given.items()} if last else context.given_gradients(model, step)
         context.backend.set_gradients(model, given)
         _update(context, optimizer, schedule)
-    context.record("optimizer", _changes(before, context.state(model)))
+    context.record("optimizer", _changes(before, context.state(model)), rounding=_rounding(before, GIVEN_STEPS))
 
 
 def _record_eval_steps(context: Context, peak: int) -> None:
@@ -95,7 +102,8 @@ def _record_eval_steps(context: Context, peak: int) -> None:
     left_on = context.backend.training_modules(model)
     betas = context.backend.betas(optimizer)
     context.record("peak_gradients", peaks)
-    context.record("updates", _changes(before, context.state(model)), betas=betas, learning_rates=rates)
+    changes, rounding = _changes(before, context.state(model)), _rounding(before, len(rates))
+    context.record("updates", changes, betas=betas, learning_rates=rates, rounding=rounding)
     context.record("bp_align", losses, eval_mode={"training_modules": left_on})
 
 
