@@ -67,11 +67,12 @@ class Context:
         """A batch as tensors of this side."""
         return tuple(self.backend.tensor(array) for array in batch)
 
-    def forward(self, model: Any, batch: tuple[Any, ...]) -> dict[str, np.ndarray]:
-        """The named outputs as numpy, without a graph."""
+    def forward(self, model: Any, batch: tuple[Any, ...]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+        """The named outputs as numpy, without a graph, and {name: "bfloat16"} of those that numpy cannot hold as they are."""
         with self.backend.no_grad():
             outputs = self.contract.forward(model, batch)
-        return {name: self.backend.numpy(value) for name, value in outputs.items()}
+        arrays = {name: self.backend.numpy(value) for name, value in outputs.items()}
+        return arrays, {name: "bfloat16" for name, value in outputs.items() if str(value.dtype).endswith("bfloat16")}
 
     def state(self, model: Any) -> dict[str, np.ndarray]:
         """Every parameter and buffer once, by its first state_dict name."""

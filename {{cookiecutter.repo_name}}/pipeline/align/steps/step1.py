@@ -23,12 +23,12 @@ def run(context: Context) -> None:
 def _record(context: Context, model, part: str, batch: tuple[np.ndarray, ...]) -> None:
     context.backend.set_mode(model, training=False)
     before = context.backend.training_modules(model)
-    outputs = context.forward(model, context.tensors(batch))
-    again = context.forward(model, context.tensors(batch))
+    outputs, dtypes = context.forward(model, context.tensors(batch))
+    again, _ = context.forward(model, context.tensors(batch))
     left_on = sorted({*before, *context.backend.training_modules(model)})
     _check_sizes(batch, outputs)
     random = [name for name in outputs if not np.array_equal(outputs[name], again.get(name), equal_nan=True)]
-    context.record(part, outputs, eval_mode={"training_modules": left_on, "random_outputs": random})
+    context.record(part, outputs, dtypes=dtypes, eval_mode={"training_modules": left_on, "random_outputs": random})
 
 
 def _check_sizes(batch: tuple[np.ndarray, ...], outputs: dict[str, np.ndarray]) -> None:
