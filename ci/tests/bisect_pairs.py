@@ -30,7 +30,9 @@ loss: {}
 optimizer: {learning_rate: 0.1}
 schedule: {}
 metric: {}
-train: {epochs: 2, seed: 1, print_freq: 1, output_dir: output}
+train:
+  {epochs: 2, seed: 1, print_freq: 1, output_dir: output, device: null, amp: null, accumulate: 1, clip_grad_norm: null,
+   deterministic: false, save_freq: null, scalars: null}
 fake_data:
   seed: 7
   batch_size: 6

@@ -5,17 +5,38 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from pipeline.align.errors import PortError, UserError
 from pipeline.align.paths import ROOT
 from pipeline.align.settings import Settings, load_settings
 
 
-def make_parser(description: str) -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """A parser whose every complaint is one line, and that names the nearest known option for an unknown one."""
+
+    def __init__(self, description: str):
+        super().__init__(description=description, allow_abbrev=False)
+
+    def parse_args(self, words: Sequence[str] | None = None) -> argparse.Namespace:
+        """The arguments of the command line; UserError where something is wrong with them."""
+        arguments, unknown = self.parse_known_args(words)
+        if unknown:
+            name = unknown[0].partition("=")[0]
+            near = difflib.get_close_matches(name, self._option_string_actions, 1)
+            raise UserError(f"unknown option {name}" + (f"; did you mean {near[0]}?" if near else "; see --help"))
+        return arguments
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; see --help")
+
+
+def make_parser(description: str) -> Parser:
     """A parser with the options -c and -o."""
-    parser = argparse.ArgumentParser(description=description)
+    parser = Parser(description)
     parser.add_argument("-c", "--config", default=ROOT / "port.yaml", help="settings file (default: port.yaml)")
     parser.add_argument(
         "-o", "--override", nargs="+", action="extend", default=[], metavar="KEY.SUB=VALUE", help="change settings"

@@ -18,6 +18,7 @@ import port
 from checkpoint import load_weights
 from cli import make_parser, read_settings, run
 from loader import make_loader
+from ranks import choose_device
 
 
 @paddle.no_grad()
@@ -39,6 +40,7 @@ def main() -> None:
     parser.add_argument("--weights", required=True, help="safetensors file, as train.py writes it")
     arguments = parser.parse_args()
     cfg = read_settings(arguments)
+    choose_device(cfg.train.device)
     model = port.build_model(cfg)
     load_weights(model, arguments.weights)
     dataset = port.build_dataset(cfg, "val")

@@ -35,14 +35,23 @@ SCHEMA: dict[str, Any] = {
     "optimizer": {"*": object},
     "schedule": {"*": object},
     "metric": {"*": object},
-    "train": {"epochs": int, "seed": int, "print_freq": int, "output_dir": str},
+    "train": {
+        "epochs": int, "seed": int, "print_freq": int, "output_dir": str, "device": (str, None), "amp": (str, None),
+        "accumulate": int, "clip_grad_norm": (int, float, None), "deterministic": bool, "save_freq": (int, None),
+        "scalars": (str, None),
+    },
     "fake_data": {"seed": int, "batch_size": int, "inputs": list, "label": dict},
     "weights": {"checkpoint": (str, None), "map": (dict, None)},
     "align": {"seed": int, "train_steps": int, "data_samples": int, "thresholds": {"*": (*NUMBER, dict)}},
     "benchmark": {"*": dict},
 }
+#: What settings of text may say.
+CHOICES = {
+    "train.device": ("cpu", "gpu", None), "train.amp": ("bf16", "fp16", None), "train.scalars": ("visualdl", "tensorboard", None),
+}  # fmt: skip
 #: Sections that do not change what a run computes, so a record stays fresh when they change.
-NOT_IN_RECORDS = ("template", "language", "paper", "benchmark", "align.thresholds", "train.print_freq", "train.output_dir")
+NOT_IN_RECORDS = ("template", "language", "paper", "benchmark", "align.thresholds", "train.print_freq", "train.output_dir", "train.save_freq",
+                  "train.scalars")  # fmt: skip
 
 
 class Settings(Mapping):
@@ -159,11 +168,22 @@ def _check(values: Mapping, schema: Mapping, prefix: str, where: str) -> None:
 
 
 def _check_values(values: dict, where: str) -> None:
-    positive = ("data.batch_size", "train.epochs", "train.print_freq", "fake_data.batch_size", "align.train_steps")
+    positive = (
+        "data.batch_size", "train.epochs", "train.print_freq", "train.accumulate", "train.save_freq", "fake_data.batch_size",
+        "align.train_steps",
+    )  # fmt: skip
     for name in positive:
         section, key = name.split(".")
-        if values[section][key] < 1:
+        if values[section][key] is not None and values[section][key] < 1:
             raise UserError(f"{where}: '{name}' must be at least 1, not {values[section][key]}")
+    largest = values["train"]["clip_grad_norm"]
+    if largest is not None and not largest > 0:
+        raise UserError(f"{where}: 'train.clip_grad_norm' must be above 0, or null for no clipping, not {largest}")
+    for name, choices in CHOICES.items():
+        section, key = name.split(".")
+        if values[section][key] not in choices:
+            known = ", ".join("null" if choice is None else choice for choice in choices)
+            raise UserError(f"{where}: '{name}' must be one of {known}, not {values[section][key]!r}")
     if values["align"]["train_steps"] < 2:
         raise UserError(f"{where}: 'align.train_steps' must be at least 2: one step cannot show what the optimizer keeps")
     unknown = [name for name in values["align"]["thresholds"] if name not in FLOAT32]
