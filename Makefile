@@ -12,10 +12,10 @@ GENERATED = {{cookiecutter.repo_name}}
 REQUIREMENTS = $(GENERATED)/paddle/requirements.txt $(GENERATED)/torch_ref/requirements.txt $(GENERATED)/pipeline/requirements.txt
 
 .DEFAULT_GOAL = help
-.PHONY: help demo test lint clean
+.PHONY: help demo test mutants bench lint clean
 
 help: ## This list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 demo: .venv/demo-installed ## Generate the image sample into build/demo and align it: five steps, training, report
 	$(VENV_PYTHON) -m cookiecutter . --no-input --default-config --accept-hooks no --overwrite-if-exists --output-dir build repo_name=demo
@@ -24,6 +24,13 @@ demo: .venv/demo-installed ## Generate the image sample into build/demo and alig
 
 test: .venv/test-installed ## Every test of the template and of what it generates
 	PYTHONDONTWRITEBYTECODE=1 $(VENV_PYTHON) -m pytest
+
+mutants: .venv/test-installed ## The measure of the judge: wrong ports must turn red at their step and be named, right ones stay green
+	$(VENV_PYTHON) ci/mutants/run.py
+
+bench: .venv/test-installed ## Speed and memory of comparison and conversion beside numpy and reprod_log, 1 GB each
+	$(VENV_PYTHON) ci/bench/compare.py
+	$(VENV_PYTHON) ci/bench/convert.py
 
 lint: .venv/test-installed ## Style of all Python
 	$(VENV_PYTHON) -m ruff check --no-cache .
