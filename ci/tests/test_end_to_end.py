@@ -289,6 +289,7 @@ WRONG_PORTS = {
         "lambda i: warmup_cosine(cfg, steps_per_epoch)(i // steps_per_epoch * steps_per_epoch))",
         4,
     ),
+    "layer missing": ("models/resnet.py", "self.bn2 = batch_norm(out_channels)", "self.bn2 = nn.Identity()", 1),
     "exception": ("port.py", 'return {"logits": model(batch[0])}', 'return {"logits": model(batch[0], 1)}', 1),
     "nothing returned": ("port.py", 'return {"logits": model(batch[0])}', "model(batch[0])", 1),
 }
