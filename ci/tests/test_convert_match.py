@@ -15,7 +15,8 @@ import torch
 
 from conftest import TEMPLATE
 from convert_models import TOLERANCE, assert_converts, difference, make_plan, outputs, scramble, to_paddle
-from pipeline.align.convert import convert_file, describe_paddle, describe_torch, plan, register, save_reference
+from pipeline.align.convert import convert_file, describe_paddle, describe_torch, plan, register, save_reference, table
+from pipeline.align.convert.files import Conversion
 from pipeline.align.convert.load_paddle import load_into_paddle
 from pipeline.align.errors import UserError
 
@@ -513,9 +514,18 @@ def test_statistics_of_a_ports_own_batch_norm(tmp_path):
     assert np.array_equal(other.norm._variance.numpy(), one.norm.running_var.numpy())
 
 
-def test_own_norm_with_other_names_against_a_layer(tmp_path):
-    one = ours(ln=ours(gamma=T.Parameter(torch.rand(8)), beta=T.Parameter(torch.rand(8))))
+def test_own_norm_with_other_names_against_a_layer():
+    """beta is defined first, and still is the bias."""
+    one = ours(ln=ours(beta=T.Parameter(torch.rand(8)), gamma=T.Parameter(torch.rand(8))))
     assert pairs(make_plan(one, theirs(ln=P.LayerNorm(8)))) == {"ln.gamma": "ln.weight", "ln.beta": "ln.bias"}
+
+
+def test_layer_against_a_container_of_it_and_more(tmp_path):
+    """The bias must not become the container's own vector of the same size."""
+    one = ours(lambda m, x: m.fc.linear(x) * m.fc.scale, fc=ours(linear=T.Linear(8, 8), scale=T.Parameter(torch.rand(8))))
+    other = theirs(lambda m, x: m.fc(x) * m.factor, fc=P.Linear(8, 8), factor=param(8))
+    made = assert_converts(one, other, (X,), tmp_path)
+    assert pairs(made)["fc.scale"] == "factor" and pairs(made)["fc.linear.bias"] == "fc.bias"
 
 
 # -- tied and shared --------------------------------------------------------------------------------------------------
@@ -643,7 +653,11 @@ MISTAKES = {
     "unknown in torch": ({"fcc": "fc"}, "'fcc' is no module or tensor in the torch model; close names: 'fc'"),
     "unknown in paddle": ({"fc": "fd"}, "'fd' is no module or tensor in the paddle model"),
     "pattern without a match": ({"layers.*": "fc"}, "matches nothing"),
-    "twice the same target": ({"fc": "fc", "fc.weight": "fc.weight", "other": "fc"}, "both name"),
+    "twice the same target": ({"fc": "fc", "other": "fc"}, "'fc' and 'other' are both mapped to 'fc'"),
+    "a pattern with one target": ({"*": "fc"}, "are both mapped to 'fc'"),
+    "twice the same source": ({"fc": "fc", "fc*": "other"}, "matches nothing"),
+    "two patterns for one source": ({"f*": "fc", "*c": "other"}, "'f\\*' and '\\*c' both name 'fc'"),
+    "a tensor that its module fills too": ({"other.bias": "other.bias", "paddle:other.bias": 1}, "filled twice"),
     "op on a module": ({"fc": "fc T"}, "is a module"),
     "unknown op": ({"fc.weight": "fc.weight U"}, "unknown op"),
     "wrong op": ({"fc.weight": "fc.weight id"}, "does not fit"),
@@ -926,3 +940,27 @@ def test_conversion_reports_through_json(tmp_path):
         row["transposed"],
     ) == ("a.weight", (4, 3), "a.weight", (3, 4), "Linear", "T", True)
     assert convert_file(made, {n: t.numpy() for n, t in one.state_dict().items()}, tmp_path / "x.safetensors").casts == {}
+
+
+def test_the_table():
+    one = ours(
+        fc=T.Linear(3, 4),
+        emb=T.Embedding(8, 4),
+        head=T.Linear(4, 8, bias=False),
+        norm=T.BatchNorm1d(4),
+        attn=T.MultiheadAttention(4, 2),
+    )
+    one.head.weight = one.emb.weight
+    other = theirs(fc=P.Linear(3, 4), emb=P.Embedding(8, 4), norm=P.BatchNorm1D(4), attn=P.MultiHeadAttention(4, 2))
+    lines = [
+        line.split("  ")
+        for line in table.text(make_plan(one, other), Conversion(["a note"], {"fc.weight": "how"})).splitlines()
+    ]
+    lines = [[cell.strip() for cell in line if cell] for line in lines]
+    assert lines[0] == ["torch", "shape", "paddle", "shape", "rule", "transposed"]
+    assert ["fc.weight", "(4, 3)", "fc.weight", "(3, 4)", "Linear (T)", "yes"] in lines
+    assert ["emb.weight = head.weight", "(8, 4)", "emb.weight", "(8, 4)", "Embedding (id)", "no"] in lines
+    assert ["norm.running_var", "(4)", "norm._variance", "(4)", "BatchNorm (id)", "no"] in lines
+    assert ["attn.in_proj_bias", "(4:8 of 12)", "attn.k_proj.bias", "(4)", "MultiheadAttention (id)", "no"] in lines
+    assert ["torch norm.num_batches_tracked", "()", "a counter that only momentum=None reads; Paddle has none"] in lines
+    assert lines[-3:] == [["13 parameter rows, 2 buffer rows, 1 not converted"], ["note: a note"], ["cast: fc.weight: how"]]

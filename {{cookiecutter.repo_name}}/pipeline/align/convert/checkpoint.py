@@ -9,6 +9,7 @@ directories of these, sharded with an index or a single file. Values stay in the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,11 +119,7 @@ class Checkpoint:
         ignored: list[str],
     ) -> _Fit:
         patterns = [to_regex(pattern) for pattern in ignored]
-        kept = {
-            name: array
-            for name, array in arrays.items()
-            if not any(one.fullmatch(name) or one.fullmatch(name.rpartition(".")[0]) for one in patterns)
-        }
+        kept = {name: array for name, array in arrays.items() if not _matches(name, patterns)}
         resolution = prefix.resolve(kept, [*wanted, *aliases])
         found = resolution.found
         have = {aliases.get(name, name) for name in found.values()}
@@ -162,6 +159,18 @@ class Checkpoint:
         raise UserError(
             f"{where} fits {len(set(best.found.values()))} of the model's {count} tensors: it {' and '.join(parts)}"
         )
+
+
+def _matches(name: str, patterns: list[re.Pattern[str]]) -> bool:
+    """Whether a pattern matches the name or a module above it, with or without what wrappers add."""
+    if not patterns:
+        return False
+    paths = {shorter[: len(shorter) if end < 0 else end] for shorter, _ in prefix.shortened(name) for end in _dots(shorter)}
+    return any(pattern.fullmatch(path) for pattern in patterns for path in paths)
+
+
+def _dots(name: str) -> list[int]:
+    return [-1, *(i for i, letter in enumerate(name) if letter == ".")]
 
 
 def _joined(entries: dict[str, dict[str, Array]], names: set[str]) -> dict[str, Array]:

@@ -17,8 +17,13 @@ from pipeline.align.convert.rules_sequence import CHILD_NAMES
 from pipeline.align.convert.tree import Node, Ref, Tree
 from pipeline.align.convert.units import ATTENTIONS, Unit, checked, fits, opened, units
 
-#: Names of one tensor in layers that have no rule, such as a port's own BatchNorm.
-OTHER_NAMES = {"running_mean": "_mean", "running_var": "_variance"}
+#: Names of one tensor in layers that have no rule, such as a port's own norms.
+SAME_TENSOR = (
+    ("weight", "gamma", "scale", "_weight"),
+    ("bias", "beta"),
+    ("running_mean", "_mean", "moving_mean"),
+    ("running_var", "_variance", "moving_var", "moving_variance"),
+)
 BLOCK = "block"
 
 
@@ -71,7 +76,9 @@ class Matcher:
         self._own_by_name(torch, paddle)
         late = self._children_by_name(torch, paddle)
         self._blocks(torch, paddle)
-        self.align(self.left(torch, "torch", rule is None), self.left(paddle, "paddle", rule is None))
+        self.align(self.left(torch, "torch"), self.left(paddle, "paddle"))
+        if rule is None and (type_of(torch, "torch") or type_of(paddle, "paddle")):
+            self.align(self.left(torch, "torch", inside=True), self.left(paddle, "paddle", inside=True))
         for torch_child, paddle_child in late:
             if self._free(torch_child, "torch") and self._free(paddle_child, "paddle"):
                 self.pair(torch_child, paddle_child)
@@ -79,7 +86,7 @@ class Matcher:
 
     def _own_by_name(self, torch: Node, paddle: Node) -> None:
         for name, t in torch.own.items():
-            p = paddle.own.get(name) or paddle.own.get(OTHER_NAMES.get(name, name))
+            p = paddle.own.get(name) or _same_tensor(name, torch, paddle)
             if t.key in self.done["torch"]:
                 continue
             if p is None or p.key in self.done["paddle"]:
@@ -236,6 +243,13 @@ class Matcher:
             if len(rest[0]) == len(rest[1]):
                 for t, p in zip(*rest):
                     self.pair(t, p)
+
+
+def _same_tensor(name: str, torch: Node, paddle: Node) -> Ref | None:
+    """Paddle's tensor of the same shape under another usual name, which torch's module does not have itself."""
+    names = next((names for names in SAME_TENSOR if name in names), ())
+    found = (paddle.own[other] for other in names if other in paddle.own and other not in torch.own)
+    return next((ref for ref in found if ref.shape == torch.own[name].shape and layout(ref) is None), None)
 
 
 #: Classes whose names differ beyond case.

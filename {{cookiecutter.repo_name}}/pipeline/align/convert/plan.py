@@ -197,11 +197,17 @@ def plan(torch_tree: Mapping[str, Any], paddle_tree: Mapping[str, Any], user_map
 def _rows(matcher: Matcher) -> tuple[list[Row], list[Row]]:
     """Rows in Paddle's definition order, each once, and the dropped rows in torch's."""
     rows: dict[tuple, Row] = {}
+    filled: dict[str, Link] = {}
     for link, rule in matcher.links:
         row = _from_link(matcher, link, rule)
+        if link.paddle is not None and link.paddle.part is None:
+            other = filled.setdefault(link.paddle.key, link)
+            if (other.torch is None) != (link.torch is None) or (link.torch and other.torch.key != link.torch.key):
+                matcher.problems.append(
+                    f"paddle {link.paddle.key!r} would be filled twice; name it once in weights.map of port.yaml"
+                )
         key = (row.torch, row.torch_part, row.paddle, row.paddle_part)
-        other = rows.setdefault(key, row)
-        if other.op != row.op:
+        if rows.setdefault(key, row).op != row.op:
             matcher.problems.append(
                 f"paddle {row.paddle!r} is one tensor under several names, and torch {row.torch!r} would have to be both as it"
                 " is and transposed there; in Paddle a tied output head is matmul(x, embedding.weight, transpose_y=True)"

@@ -83,14 +83,14 @@ def _common_prefixes(names: list[str]) -> list[str]:
 def _without_wrappers(names: list[str], wanted: set[str]) -> Resolution:
     bare: dict[str, list[str]] = {}
     for name in wanted:
-        for shorter, _ in _shortened(name):
+        for shorter, _ in shortened(name):
             bare.setdefault(shorter, []).append(name)
     found: dict[str, str] = {}
     unknown: list[str] = []
     removed: Counter[str] = Counter()
     for name in names:
         best: list[tuple[int, str, tuple[str, ...]]] = []
-        for shorter, taken in _shortened(name):
+        for shorter, taken in shortened(name):
             if shorter in wanted:
                 best.append((len(taken), shorter, taken))
             else:
@@ -116,7 +116,7 @@ def _without_wrappers(names: list[str], wanted: set[str]) -> Resolution:
     return Resolution(found, unknown, note)
 
 
-def _shortened(name: str) -> list[tuple[str, tuple[str, ...]]]:
+def shortened(name: str) -> list[tuple[str, tuple[str, ...]]]:
     """The name without any subset of its wrapper segments, and which were taken out."""
     parts = name.split(".")
     places = [i for i, part in enumerate(parts[:-1]) if part in WRAPPERS][:DEEPEST]

@@ -39,7 +39,8 @@ def apply_map(matcher: Matcher, user_map: Mapping[str, Any]) -> list[str]:
     exact = {key for key, _ in lines if not _is_pattern(key)}
     modules: list[tuple[Node, Node]] = []
     links: list[Link] = []
-    used: dict[tuple[str, str], str] = {}
+    keys: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for key, value in lines:
         if key.startswith("paddle:"):
             links += _filled_tensors(matcher.paddle, key.removeprefix("paddle:"), value)
@@ -48,10 +49,12 @@ def apply_map(matcher: Matcher, user_map: Mapping[str, Any]) -> list[str]:
         else:
             for target in value if isinstance(value, list) else [value]:
                 for torch_name, paddle_name in _pairs(matcher, key, target, exact):
-                    for side, name in (("torch", torch_name), ("paddle", paddle_name)):
-                        other = used.setdefault((side, name), key)
-                        if other != key:
-                            raise UserError(f"{WHERE}: the lines {other!r} and {key!r} both name {side} {name!r}")
+                    if keys.setdefault(torch_name, key) != key:
+                        raise UserError(f"{WHERE}: the lines {keys[torch_name]!r} and {key!r} both name {torch_name!r}")
+                    if sources.setdefault(paddle_name, torch_name) != torch_name:
+                        raise UserError(
+                            f"{WHERE}: {sources[paddle_name]!r} and {torch_name!r} are both mapped to {paddle_name!r}"
+                        )
                     pair = _modules(matcher, key, torch_name, paddle_name)
                     modules += pair
                     links += [] if pair else _tensors(matcher, key, torch_name, paddle_name)
