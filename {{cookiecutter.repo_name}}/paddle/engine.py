@@ -111,8 +111,8 @@ def check_files(model: Path, params: Path) -> None:
     """UserError unless the weights have exactly the bytes that the program needs: Paddle and paddle2onnx load less silently."""
     older = model.with_suffix(".pdmodel")
     if not model.is_file():
-        more = f"; {older.name} is the format before Paddle 3: export again" if older.is_file() else "; run paddle/export_model.py"
-        raise UserError(f"no exported model at {model}{more}")
+        more = f"; {older.name} is the format before Paddle 3" if older.is_file() else ""
+        raise UserError(f"no exported model at {model}{more}; make one with paddle/export_model.py")
     if not params.is_file():
         raise UserError(f"{model} has no weights beside it: {params.name} is missing; export the model again")
     try:

@@ -14,11 +14,12 @@ from paddle.io import Dataset
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # pipeline/ lies beside this folder
 
+from ranks import choose_device
+
 import port
 from checkpoint import load_weights
 from cli import make_parser, read_settings, run
-from loader import make_loader
-from ranks import choose_device
+from loader import make_loader, split_order
 
 
 @paddle.no_grad()
@@ -27,8 +28,7 @@ def evaluate(cfg: Any, model: paddle.nn.Layer, dataset: Dataset) -> tuple[float,
     model.eval()
     loss_function, metric = port.build_loss(cfg), port.build_metric(cfg)
     total = 0.0
-    for batch in make_loader(dataset, np.arange(len(dataset)), cfg.data.batch_size, cfg.data.num_workers):
-        batch = tuple(batch)
+    for batch in make_loader(dataset, split_order(np.arange(len(dataset)), cfg.data.batch_size), cfg.data.num_workers):
         outputs = port.forward(model, batch)
         total += loss_function(outputs, batch[-1]).item() * len(batch[-1])
         metric.update(outputs, batch[-1])

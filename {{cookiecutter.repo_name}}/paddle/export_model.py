@@ -21,10 +21,11 @@ import paddle
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # pipeline/ lies beside this folder
 
+from engine import MODEL, PARAMS, PaddleEngine, one_line, shapes
+
 import port
 from checkpoint import load_weights
 from cli import make_parser, read_settings, run
-from engine import MODEL, PARAMS, PaddleEngine, one_line, shapes
 from pipeline.align.errors import PortError, UserError
 from pipeline.align.fake_data import make_batch
 
@@ -104,7 +105,8 @@ def main() -> None:
     parser.add_argument("--output_dir", required=True, type=Path, help="folder for the exported model")
     arguments = parser.parse_args()
     export_model(read_settings(arguments), arguments.weights, arguments.output_dir)
-    print(f"exported to {arguments.output_dir / MODEL}; equal to the network for batches of {' and '.join(map(str, BATCH_SIZES))}")
+    sizes = " and ".join(map(str, BATCH_SIZES))
+    print(f"exported to {arguments.output_dir / MODEL}; equal to the network for batches of {sizes}")
 
 
 if __name__ == "__main__":

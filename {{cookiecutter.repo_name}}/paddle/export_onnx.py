@@ -18,10 +18,11 @@ import numpy as np
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # pipeline/ lies beside this folder
 
-from cli import make_parser, read_settings, run
 from engine import MODEL, PARAMS, OnnxEngine, check_files, one_line, read_parameters
 from export_model import BATCH_SIZES, compare, load_network
 from infer import boolean, positive
+
+from cli import make_parser, read_settings, run
 from pipeline.align.errors import PortError, UserError
 
 

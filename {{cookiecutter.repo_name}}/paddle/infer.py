@@ -14,11 +14,12 @@ from pathlib import Path
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # pipeline/ lies beside this folder
 
-from cli import make_parser, read_settings, run
 from engine import PRECISIONS, OnnxEngine, PaddleEngine
+from prediction import classify, draw, find_images, read_batches
+
+from cli import make_parser, read_settings, run
 from pipeline.align.errors import UserError
 from pipeline.align.paths import ROOT
-from prediction import classify, draw, find_images, read_batches
 
 
 def main() -> None:

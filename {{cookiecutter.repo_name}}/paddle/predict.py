@@ -14,12 +14,13 @@ import paddle
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # pipeline/ lies beside this folder
 
+from prediction import classify, draw, find_images, read_batches
+from ranks import choose_device
+
 import port
 from checkpoint import load_weights
 from cli import make_parser, read_settings, run
 from pipeline.align.paths import ROOT
-from prediction import classify, draw, find_images, read_batches
-from ranks import choose_device
 
 
 @paddle.no_grad()

@@ -14,15 +14,12 @@ from torch.utils.data import Dataset
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # pipeline/ lies beside this folder
 
+from ranks import choose_device
+
 import reference
 from checkpoint import load_weights
 from cli import make_parser, read_settings, run
-from loader import make_loader
-
-
-def pick_device() -> torch.device:
-    """The first GPU where there is one, otherwise the CPU."""
-    return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+from loader import make_loader, split_order
 
 
 @torch.no_grad()
@@ -32,7 +29,7 @@ def evaluate(cfg: Any, model: torch.nn.Module, dataset: Dataset) -> tuple[float,
     device = next(model.parameters()).device
     loss_function, metric = reference.build_loss(cfg), reference.build_metric(cfg)
     total = 0.0
-    for batch in make_loader(dataset, np.arange(len(dataset)), cfg.data.batch_size, cfg.data.num_workers):
+    for batch in make_loader(dataset, split_order(np.arange(len(dataset)), cfg.data.batch_size), cfg.data.num_workers):
         batch = tuple(tensor.to(device) for tensor in batch)
         outputs = reference.forward(model, batch)
         total += loss_function(outputs, batch[-1]).item() * len(batch[-1])
@@ -45,7 +42,7 @@ def main() -> None:
     parser.add_argument("--weights", required=True, help="safetensors file, as train.py writes it")
     arguments = parser.parse_args()
     cfg = read_settings(arguments)
-    model = reference.build_model(cfg).to(pick_device())
+    model = reference.build_model(cfg).to(choose_device(cfg.train.device))
     load_weights(model, arguments.weights)
     dataset = reference.build_dataset(cfg, "val")
     loss, scores = evaluate(cfg, model, dataset)

@@ -1,11 +1,18 @@
 # Copyright (c) 2026 The reprod-template Authors.
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
-"""The order of the training data and the loader that follows it."""
+"""The order of the training data, each process's share of it, and the loader that follows it."""
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
 import numpy as np
+import torch
 from torch.utils.data import DataLoader, Dataset
+
+from pipeline.align.errors import UserError
 
 
 def epoch_order(length: int, seed: int, epoch: int) -> np.ndarray:
@@ -16,7 +23,67 @@ def epoch_order(length: int, seed: int, epoch: int) -> np.ndarray:
     return np.random.default_rng([seed, epoch]).permutation(length)
 
 
-def make_loader(dataset: Dataset, order: np.ndarray, batch_size: int, num_workers: int) -> DataLoader:
-    """Batches of the samples in `order`, each sample once; the last batch may be smaller."""
-    batches = [order[start : start + batch_size].tolist() for start in range(0, len(order), batch_size)]
-    return DataLoader(dataset, batch_sampler=batches, num_workers=num_workers)
+class Share(NamedTuple):
+    """What one process does of an iteration."""
+
+    samples: list[int]
+    #: The mean over the processes of weight times mean loss is the mean loss over all samples of the iteration.
+    weight: float
+    #: Samples of all processes.
+    total: int
+
+
+def split_order(order: np.ndarray, batch_size: int, processes: int = 1, process: int = 0) -> list[Share]:
+    """The iterations of an epoch for one of several processes that each take `batch_size` samples.
+
+    Each sample once: the last iteration may have fewer, divided as evenly as they go. A process that is left without one
+    takes one with weight 0, so that all make the same number of steps.
+    """
+    shares = []
+    for start in range(0, len(order), batch_size * processes):
+        samples = order[start : start + batch_size * processes]
+        own = np.array_split(samples, processes)[process]
+        weight = len(own) * processes / len(samples)
+        shares.append(Share((own if len(own) else samples[:1]).tolist(), weight, len(samples)))
+    return shares
+
+
+class Seeded(Dataset):
+    """A data set whose random augmentation depends on the seed, the epoch and the sample, and on nothing else.
+
+    So it is the same with any number of workers, on both sides, and after resuming. The generators of Python, numpy and
+    PyTorch are as before afterwards.
+    """
+
+    def __init__(self, dataset: Dataset, seed: int, epoch: int):
+        self.dataset, self.seed, self.epoch = dataset, seed, epoch
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+        number = int(np.random.SeedSequence([self.seed, self.epoch, index]).generate_state(1)[0])
+        random.seed(number)
+        np.random.seed(number)
+        torch.default_generator.manual_seed(number)
+        try:
+            return self.dataset[index]
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
+            torch.set_rng_state(states[2])
+
+
+def make_loader(dataset: Dataset, shares: Sequence[Share], num_workers: int) -> Iterator[tuple[torch.Tensor, ...]]:
+    """The batches of `shares` in their order; inputs, then the label."""
+    if not num_workers:
+        for share in shares:
+            fields = zip(*(dataset[index] for index in share.samples))
+            yield tuple(torch.from_numpy(np.stack(field)) for field in fields)
+        return
+    loader = DataLoader(dataset, batch_sampler=[share.samples for share in shares], num_workers=num_workers)
+    try:
+        yield from map(tuple, loader)
+    except UserError as error:  # with the worker's traceback in front
+        raise UserError(str(error).strip().splitlines()[-1].partition("UserError: ")[2] or str(error)) from None

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""The device, and the other processes of a training that torchrun started."""
+from __future__ import annotations
+
+import os
+
+import torch
+from torch import distributed
+
+from pipeline.align.errors import UserError
+
+
+def choose_device(wanted: str | None) -> torch.device:
+    """ "cpu", "gpu", or None for the GPU where there is one; of several, the one of this process. UserError without a GPU."""
+    if wanted == "gpu" and not torch.cuda.is_available():
+        raise UserError("train.device is gpu, but this PyTorch sees none: install the GPU build and a driver, or use cpu")
+    if wanted == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device
+
+
+def join(device: torch.device) -> None:
+    """Meet the other processes, where there are any. They talk over NCCL on GPUs and over gloo on CPUs."""
+    if count() > 1 and not distributed.is_initialized():
+        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+
+
+def count() -> int:
+    """The number of processes."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def rank() -> int:
+    """This process, from 0. Rank 0 alone writes."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def total(values: list[float]) -> list[float]:
+    """The sums of `values` over all processes, in double precision."""
+    if count() == 1:
+        return values
+    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
+    tensor = torch.tensor(values, dtype=torch.float64, device=device)
+    distributed.all_reduce(tensor)
+    return tensor.tolist()
+
+
+def parallel(model: torch.nn.Module) -> torch.nn.Module:
+    """The model over all processes, or over all GPUs of this one where NCCL is missing; the model itself otherwise."""
+    device = next(model.parameters()).device
+    if count() > 1:
+        return torch.nn.parallel.DistributedDataParallel(model, [device] if device.type == "cuda" else None)
+    if device.type == "cuda" and torch.cuda.device_count() > 1 and not distributed.is_nccl_available():
+        return torch.nn.DataParallel(model)
+    return model
