@@ -8,7 +8,7 @@ numpy has no bfloat16: its 16 bits travel as uint16 with the dtype name "bfloat1
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,15 @@ NUMPY = {
     },
 }
 FLOATS = ("float16", "bfloat16", "float32", "float64")
+INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
+#: dtype name -> those that hold every one of its values.
+WIDER = {
+    "float16": ("float32", "float64"),
+    "bfloat16": ("float32", "float64"),
+    "float32": ("float64",),
+    "complex64": ("complex128",),
+    **{name: tuple(wide for wide in INTEGERS if np.can_cast(name, wide)) for name in INTEGERS},
+}
 #: Elements that are cast at a time: bounds the memory beside the result.
 BLOCK = 1 << 16
 #: Rows and columns of a transpose that are copied at a time.
@@ -53,80 +62,74 @@ class Array:
     dtype: str
     read: Callable[[], np.ndarray]
 
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes."""
-        return self.size * NUMPY[self.dtype].itemsize
-
 
 def from_numpy(array: np.ndarray) -> Array:
     """A numpy array as an Array; raises UserError for dtypes that no tensor has."""
     name = array.dtype.name
     if name not in NUMPY:
         raise UserError(f"an array of dtype {array.dtype} cannot be converted; a tensor of numbers is needed")
-    return Array(array.shape, name, lambda: array)
+    return Array(array.shape, name, lambda: array.astype(NUMPY[name], copy=False))
 
 
 def cast(source: np.ndarray, old: str, new: str, into: np.ndarray, name: str) -> str:
     """Write `source` (dtype name `old`) into `into` (same shape, dtype name `new`); returns how, for the report.
 
     Returns "" for equal dtypes, "float16 -> float32 (exact)" where every value survives, "... (rounded)" where a
-    narrower float had to be rounded. Raises UserError, before anything else is written, where a value does not fit:
-    overflow to infinity, integers out of range, or a change between floats, integers, booleans and complex numbers.
+    narrower float had to be rounded. Raises UserError where a value does not fit: overflow to infinity, integers out of
+    range, or a change between floats, integers, booleans and complex numbers.
     """
-    if old == new:
-        copy(source, into)
-        return ""
-    if not _may_cast(old, new):
+    if old != new and not _may_cast(old, new):
         raise UserError(
             f"{name} is {old} in the file but {new} in the model; such a cast would change what it means"
             " (a quantised or wrong file?)"
         )
     exact = True
     for old_block, new_block in _blocks(source, into):
-        exact &= _cast_block(old_block, old, new, new_block, name)
-    return f"{old} -> {new} ({'exact' if exact else 'rounded'})"
-
-
-def copy(source: np.ndarray, into: np.ndarray) -> None:
-    """into[...] = source; a large transpose goes by tiles that fit the cache, four times faster than numpy."""
-    if source.ndim != 2 or source.size <= BLOCK or source.strides[0] >= source.strides[1]:
-        into[...] = source
-        return
-    rows, columns = TILE
-    for i in range(0, source.shape[0], rows):
-        for j in range(0, source.shape[1], columns):
-            into[i : i + rows, j : j + columns] = source[i : i + rows, j : j + columns]
+        if old == new:
+            new_block[...] = old_block
+        elif new in WIDER.get(old, ()):
+            _widen(old_block, old, new_block)
+        else:
+            exact &= _narrow(old_block, old, new, new_block, name)
+    return "" if old == new else f"{old} -> {new} ({'exact' if exact else 'rounded'})"
 
 
 def _may_cast(old: str, new: str) -> bool:
-    if old in FLOATS:
-        return new in FLOATS
-    if old.startswith("complex"):
-        return new.startswith("complex")
-    return (
-        old != "bool" and new != "bool" and NUMPY[old].kind in "iu" and NUMPY[new].kind in "iu" and "bfloat16" not in (old, new)
-    )
+    groups = (FLOATS, INTEGERS, ("complex64", "complex128"))
+    return any(old in group and new in group for group in groups)
 
 
-def _blocks(source: np.ndarray, into: np.ndarray):
-    """Pairs of blocks of about BLOCK elements, along the longest axis, that cover both arrays."""
+def _blocks(source: np.ndarray, into: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of blocks that cover both arrays: tiles that fit the cache for a transpose (four times faster than numpy's
+    own), otherwise about BLOCK elements, along the longest axis.
+    """
     if source.size <= BLOCK:
         yield source, into
-        return
-    axis = int(np.argmax(source.shape))
-    half = source.shape[axis] // 2
-    for part in (slice(None, half), slice(half, None)):
-        where = (slice(None),) * axis + (part,)
-        yield from _blocks(source[where], into[where])
+    elif source.ndim == 2 and source.strides[0] < source.strides[1]:
+        rows, columns = TILE
+        for i in range(0, source.shape[0], rows):
+            for j in range(0, source.shape[1], columns):
+                yield source[i : i + rows, j : j + columns], into[i : i + rows, j : j + columns]
+    else:
+        axis = int(np.argmax(source.shape))
+        half = source.shape[axis] // 2
+        for part in (slice(None, half), slice(half, None)):
+            where = (slice(None),) * axis + (part,)
+            yield from _blocks(source[where], into[where])
 
 
-def _cast_block(source: np.ndarray, old: str, new: str, into: np.ndarray, name: str) -> bool:
+def _widen(source: np.ndarray, old: str, into: np.ndarray) -> None:
+    """A cast in which every value survives."""
+    if old == "bfloat16" and into.dtype == np.float32:
+        bits = into.view(np.uint32)
+        bits[...] = source
+        bits <<= 16
+    else:
+        into[...] = widen(source) if old == "bfloat16" else source
+
+
+def _narrow(source: np.ndarray, old: str, new: str, into: np.ndarray, name: str) -> bool:
+    """A cast in which values may be rounded; whether none was. Raises UserError for values that do not fit."""
     values = widen(source) if old == "bfloat16" else source
     with np.errstate(over="ignore", invalid="ignore"):
         if new == "bfloat16":
