@@ -12,8 +12,6 @@ import numpy as np
 import paddle
 from paddle.io import DataLoader, Dataset
 
-from pipeline.align.errors import UserError
-
 
 def epoch_order(length: int, seed: int, epoch: int) -> np.ndarray:
     """The order in which epoch `epoch` (from 0) sees the samples: int64 [length].
@@ -81,7 +79,13 @@ def make_loader(dataset: Dataset, shares: Sequence[Share], num_workers: int) -> 
             yield tuple(paddle.to_tensor(np.stack(field)) for field in fields)
         return
     loader = DataLoader(dataset, batch_sampler=[share.samples for share in shares], num_workers=num_workers)
+    done = 0
     try:
-        yield from map(tuple, loader)
-    except UserError as error:  # with the worker's traceback in front
-        raise UserError(str(error).strip().splitlines()[-1].partition("UserError: ")[2] or str(error)) from None
+        for batch in loader:
+            yield tuple(batch)
+            done += 1
+    except SystemError:
+        for share in shares[done:]:  # Paddle loses what its worker raised; here it is raised again
+            for index in share.samples:
+                dataset[index]
+        raise

@@ -26,7 +26,7 @@ sys.path.insert(1, str(ROOT))  # pipeline/ lies beside this folder
 import ranks
 from run_folder import RunFolder
 from step import Stepper
-from training_state import generator_states, optimizer_arrays, restore_generators, restore_optimizer
+from training_state import generator_states, optimizer_arrays, optimizer_groups, restore_generators, restore_optimizer
 
 import reference
 from checkpoint import load_weights, read_training, save_training, save_weights
@@ -160,7 +160,7 @@ class Training:
             "best": self.best if math.isfinite(self.best) else None,
             "order_sha256": self.history["order_sha256"],
             "schedule": self.schedule.state_dict() if hasattr(self.schedule, "state_dict") else None,
-            "groups": [{key: value for key, value in group.items() if key != "params"} for group in self.optimizer.param_groups],
+            "groups": optimizer_groups(self.optimizer),
             "scaler": self.stepper.scaler.state_dict(),
             "generators": generator_states(),
             "settings": flatten(self.cfg.to_dict()),
@@ -179,7 +179,7 @@ class Training:
         for name, array in arrays.items():
             part, _, rest = name.partition("/")
             parts[part][rest] = array
-        restore_optimizer(self.model, self.optimizer, parts["optimizer"])
+        restore_optimizer(self.model, self.optimizer, parts["optimizer"], values["groups"])
         load_weights(self.model, path)
         self.history.update({name: array.tolist() for name, array in parts["history"].items()})
         self.history["order_sha256"] = values["order_sha256"]
@@ -187,8 +187,6 @@ class Training:
         self.best = -math.inf if values["best"] is None else values["best"]
         if values["schedule"] is not None:
             self.schedule.load_state_dict(values["schedule"])
-        for group, kept in zip(self.optimizer.param_groups, values["groups"]):
-            group.update(kept)
         if values["scaler"]:
             self.stepper.scaler.load_state_dict(values["scaler"])
         self._generators = values["generators"]

@@ -25,17 +25,30 @@ def optimizer_arrays(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -
     }
 
 
-def restore_optimizer(model: torch.nn.Module, optimizer: torch.optim.Optimizer, arrays: Mapping[str, torch.Tensor]) -> None:
-    """Put `arrays` back. UserError where a name is not the model's."""
+def optimizer_groups(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """What the optimizer's parameter groups hold beside the parameters."""
+    return [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
+
+
+def restore_optimizer(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, arrays: Mapping[str, torch.Tensor], groups: list[dict[str, Any]]
+) -> None:
+    """Put `arrays` and `groups` back. UserError where they are of another optimizer or model."""
     numbers = {name: index for index, name in _names(model, optimizer).items()}
-    state = optimizer.state_dict()
     shapes = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
+    state = optimizer.state_dict()
+    different = [] if [set(group) for group in groups] == [set(group) for group in optimizer_groups(optimizer)] else ["its kind"]
     for name, array in arrays.items():
         own, _, slot = name.rpartition("/")
         if own not in numbers or (array.ndim and list(array.shape) != shapes[own]):
-            raise UserError(f"the checkpoint is of another optimizer or model: {name} differs; start with --weights instead")
-        state["state"].setdefault(numbers[own], {})[slot] = array
+            different.append(name)
+        else:
+            state["state"].setdefault(numbers[own], {})[slot] = array
+    if different:
+        raise UserError(f"the checkpoint is of another optimizer or model: {different[0]} differs; start with --weights instead")
     optimizer.load_state_dict(state)
+    for group, kept in zip(optimizer.param_groups, groups):
+        group.update(kept)
 
 
 def _names(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[int, str]:
