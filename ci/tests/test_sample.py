@@ -145,7 +145,7 @@ def test_training_log_has_what_log_readers_look_for(twins):
 def test_a_loss_that_is_not_finite_stops_the_training(twins):
     for _, facts in twins.values():
         said, status = facts["overflow"]
-        assert re.match(r"the loss is (nan|inf) at iteration \d+ with LR [\d.]+e\+29", said) and status == 1
+        assert re.match(r"the loss at iteration \d+ is (nan|inf) with LR [\d.]+e\+29: the first layer", said) and status == 1
 
 
 def test_each_side_loads_its_own_framework_only(twins):
@@ -180,7 +180,7 @@ def test_programs_run_from_anywhere(repo, tmp_path, tree):
     trained = program(repo / tree / "train.py", "-o", *QUICK, "train.epochs=1", cwd=tmp_path)
     assert trained.returncode == 0 and "avg_ips" in trained.stdout, trained.stderr
     weights = str(output / "latest.safetensors")
-    assert sorted(path.name for path in output.glob("*.*")) == ["best.safetensors", "latest.safetensors"]
+    assert {"best.safetensors", "latest.safetensors"} <= {path.name for path in output.iterdir()}
     evaluated = program(repo / tree / "eval.py", "--weights", weights, "-o", *QUICK, cwd=tmp_path)
     accuracy = re.search(r"accuracy: ([\d.]+) best", trained.stdout)[1]
     assert evaluated.returncode == 0 and evaluated.stdout.startswith("samples: 16 loss: ")
@@ -194,7 +194,7 @@ def test_predict_reads_an_image_of_any_size(repo, twins, tmp_path):
     Image.new("RGB", (31, 17), (9, 90, 200)).save(tmp_path / "image.jpg")
     weights = twins["paddle"][1]["weights"]
     done = program(repo / "paddle" / "predict.py", "--image", tmp_path / "image.jpg", "--weights", weights, cwd=tmp_path)
-    found = re.fullmatch(r"class: \d probability: ([\d.]+)\n", done.stdout)
+    found = re.fullmatch(r"image.jpg: class: \d probability: ([\d.]+)\n", done.stdout)
     assert done.returncode == 0 and 0.1 <= float(found[1]) <= 1, done.stdout + done.stderr
 
 

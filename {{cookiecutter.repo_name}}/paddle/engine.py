@@ -148,6 +148,7 @@ def shapes(arrays: Sequence[np.ndarray]) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """The message of a C++ exception without its stack."""
+    """The message of an exception that brings a stack or source code along."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith(("---", "C++"))]
-    return " ".join(lines)[-300:] or type(error).__name__
+    _, found, message = " ".join(lines).rpartition("Error: ")
+    return message[:300] if found else message[-300:] or type(error).__name__
