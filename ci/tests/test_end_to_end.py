@@ -308,6 +308,48 @@ def test_a_wrong_port_is_red_at_its_step(copy, name):
     assert all(verdicts[node] == "green" for node in nodes[: step - 1]), done.stdout
 
 
+OWN_LAYER = """
+
+class Classifier(nn.Layer):
+    def __init__(self, in_features, out_features, weight_attr, bias_attr):
+        super().__init__()
+        self.matrix = self.create_parameter([in_features, out_features], attr=weight_attr)
+        self.shift = self.create_parameter([out_features], attr=bias_attr, is_bias=True)
+
+    def forward(self, x):
+        return paddle.matmul(x, self.matrix) + self.shift
+"""
+
+
+def test_own_layers_are_converted_by_a_registration_of_a_few_lines(copy):
+    model = copy / "paddle" / "models" / "resnet.py"
+    model.write_text(model.read_text().replace("self.fc = nn.Linear(", "self.fc = Classifier(") + OWN_LAYER)
+    done = pipeline(copy, "align", "1", expect=1)
+    assert "fc" in done.stdout and "convert failed" in done.stdout
+    (copy / "pipeline" / "own_layers.py").write_text(
+        "from pipeline.align.convert import register\n"
+        'register("torch.nn.Linear", "Classifier", [("weight", "matrix", "T"), ("bias", "shift", "id")])\n'
+    )
+    pipeline(copy, "align", "1", "3", "4", expect=0)
+
+
+def test_a_checkpoint_of_the_reference_is_the_start_of_both_sides(copy):
+    code = """
+import sys
+sys.path[:0] = [".", "torch_ref"]
+import torch
+import reference
+from pipeline.align.settings import load_settings
+raw, ema = ({f"module.{k}": v for k, v in reference.build_model(load_settings("port.yaml")).state_dict().items()} for _ in range(2))
+torch.save({"state_dict": raw, "ema": ema, "epoch": 3}, "trained.pth")
+"""
+    call(copy, "-c", code, expect=0)
+    done = pipeline(copy, "align", "1", "-o", "weights.checkpoint=trained.pth", expect=2)
+    assert "--entry ema" in done.stderr and "--entry state_dict" in done.stderr
+    pipeline(copy, "align", "1", "3", "-o", "weights.checkpoint=trained.pth", "-o", "weights.entry=ema", expect=0)
+    assert "does not exist" in pipeline(copy, "run", "1", "-o", "weights.checkpoint=other.pth", expect=2).stderr
+
+
 def test_bad_input_is_one_line_and_exit_status_2(copy):
     for arguments, words in (
         (["run", "1", "-o", "optimizer.lerning_rate=1"], ["optimizer.lerning_rate", "learning_rate"]),

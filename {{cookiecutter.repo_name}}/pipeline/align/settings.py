@@ -41,7 +41,7 @@ SCHEMA: dict[str, Any] = {
         "scalars": (str, None),
     },
     "fake_data": {"seed": int, "batch_size": int, "inputs": list, "label": dict},
-    "weights": {"checkpoint": (str, None), "map": (dict, None)},
+    "weights": {"checkpoint": (str, None), "entry": (str, None), "map": (dict, None)},
     "align": {"seed": int, "train_steps": int, "data_samples": int, "thresholds": {"*": (*NUMBER, dict)}},
     "benchmark": {"*": dict},
 }
@@ -50,8 +50,10 @@ CHOICES = {
     "train.device": ("cpu", "gpu", None), "train.amp": ("bf16", "fp16", None), "train.scalars": ("visualdl", "tensorboard", None),
 }  # fmt: skip
 #: Sections that do not change what a run computes, so a record stays fresh when they change.
-NOT_IN_RECORDS = ("template", "language", "paper", "benchmark", "align.thresholds", "train.print_freq", "train.output_dir", "train.save_freq",
-                  "train.scalars")  # fmt: skip
+NOT_IN_RECORDS = (
+    "template", "language", "paper", "benchmark", "align.thresholds", "train.print_freq", "train.output_dir", "train.save_freq",
+    "train.scalars",
+)  # fmt: skip
 
 
 class Settings(Mapping):

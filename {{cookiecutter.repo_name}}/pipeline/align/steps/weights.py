@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from pipeline.align.convert import convert_file, plan, read_source, save_referen
 from pipeline.align.errors import UserError
 
 KINDS = ("init", "probe")
+#: Optional module in which a user registers the conversion of own layers (pipeline.align.convert.register).
+OWN_LAYERS = "pipeline.own_layers"
 
 
 def make(context: Context) -> None:
@@ -22,10 +25,10 @@ def make(context: Context) -> None:
     made = _provenance(context)
     if _up_to_date(paths.weights / "torch.json", made, [paths.weight_file("torch", kind) for kind in KINDS]):
         return
-    model = context.build_model()
-    checkpoint = context.cfg.weights.checkpoint
-    if checkpoint:
-        save_reference(model, read_source(paths.root / checkpoint), paths.weight_file("torch", "init"))
+    model, settings = context.build_model(), context.cfg.weights
+    if settings.checkpoint:
+        source = read_source(paths.root / settings.checkpoint, settings.entry)
+        save_reference(model, source, paths.weight_file("torch", "init"), _user_map(context))
         context.backend.load(model, paths.weight_file("torch", "init"))
     else:
         save_reference(model, None, paths.weight_file("torch", "init"))
@@ -46,13 +49,19 @@ def convert(context: Context) -> None:
     targets = [paths.weight_file("paddle", kind) for kind in KINDS]
     if _up_to_date(paths.weights / "paddle.json", made, [*targets, paths.conversion]):
         return
+    if importlib.util.find_spec(OWN_LAYERS):
+        importlib.import_module(OWN_LAYERS)
     tree = context.backend.describe(context.build_model())
     provenance.write_json(paths.modules("paddle"), tree)
-    plans = plan(json.loads(paths.modules("torch").read_text(encoding="utf-8")), tree, context.cfg.weights.to_dict()["map"] or {})
+    plans = plan(json.loads(paths.modules("torch").read_text(encoding="utf-8")), tree, _user_map(context))
     for source, target in zip(sources, targets):
         convert_file(plans, source, target)
     provenance.write_json(paths.conversion, plans.to_json())
     provenance.write_json(paths.weights / "paddle.json", made)
+
+
+def _user_map(context: Context) -> dict:
+    return context.cfg.weights.to_dict()["map"] or {}
 
 
 def _provenance(context: Context) -> dict:
