@@ -11,36 +11,27 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
+
 TEMPLATE = Path(__file__).resolve().parents[2] / "{{cookiecutter.repo_name}}"
 
+#: Changes to the template's port.yaml, section by section.
 SETTINGS = """
-template: "0"
-track: image
-language: en
-paper: {title: t, url: u, reference_url: r}
-model: {name: net}
 data: {batch_size: 4, num_workers: 0}
-loss: {}
-optimizer: {learning_rate: 0.1}
-schedule: {}
-metric: {}
-train:
-  {epochs: 2, seed: 1, print_freq: 1, output_dir: output, device: null, amp: null, accumulate: 1, clip_grad_norm: null,
-   deterministic: false, save_freq: null, scalars: null}
 fake_data:
   seed: 7
   batch_size: 6
   inputs: [%s]
   label: {shape: [], dtype: int64, low: 0, high: 5}
-weights: {checkpoint: null, map: {}}
-align: {seed: 2026, train_steps: 2, data_samples: 10, thresholds: {forward: 1.0e-6}}
-benchmark: {}
+train: {epochs: 2}
 """
 
 COMMON = {
@@ -97,19 +88,31 @@ class Pair:
     modes: tuple[str, ...] = ("eval", "train")
 
 
-def capture(folder: Path, pairs: dict[str, Pair]) -> None:
-    """Write every pair as a repository in `folder` and capture it; a side that fails leaves failed.json there."""
+def write(folder: Path, pair: Pair) -> None:
+    """Write a pair as a repository: both trees and port.yaml."""
+    for side, (tree, module) in FILES.items():
+        file = folder / tree / f"{module}.py"
+        file.parent.mkdir(parents=True)
+        file.write_text(COMMON[side] + getattr(pair, side), encoding="utf-8")
+    template = (TEMPLATE / "port.yaml").read_text(encoding="utf-8")
+    settings = yaml.safe_load(re.sub(r"\{%.*?%\}|\{\{.*?\}\}", "image", template).removeprefix("image"))
+    for section, values in yaml.safe_load(SETTINGS % pair.inputs).items():
+        settings[section] = {**settings[section], **values}
+    settings["weights"]["map"] = pair.weights_map
+    (folder / "port.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    (folder / "modes.json").write_text(json.dumps(pair.modes), encoding="utf-8")
+
+
+def capture(folder: Path, pairs: dict[str, Pair]) -> dict[tuple[str, str], float]:
+    """Write every pair in `folder` and capture it; a side that fails leaves <side>.failed.json. Returns seconds by side and name."""
     for name, pair in pairs.items():
-        for side, (tree, module) in FILES.items():
-            file = folder / name / tree / f"{module}.py"
-            file.parent.mkdir(parents=True)
-            file.write_text(COMMON[side] + getattr(pair, side), encoding="utf-8")
-        settings = (SETTINGS % pair.inputs).replace("map: {}", f"map: {json.dumps(pair.weights_map)}")
-        (folder / name / "port.yaml").write_text(settings, encoding="utf-8")
-        (folder / name / "modes.json").write_text(json.dumps(pair.modes), encoding="utf-8")
+        write(folder / name, pair)
     environment = {**os.environ, "PYTHONPATH": str(TEMPLATE), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    for side in ("torch", "paddle"):
+    spent = {}
+    for side in FILES:
         subprocess.run([sys.executable, __file__, side, str(folder), *pairs], check=True, env=environment)
+        spent.update({(side, name): seconds for name, seconds in json.loads((folder / f"{side}.seconds.json").read_text()).items()})
+    return spent
 
 
 def compare(folder: Path):
@@ -138,11 +141,12 @@ def _serve(side: str, folder: Path, names: list[str]) -> None:
     from pipeline.align.steps import weights
 
     backend = import_module(f"pipeline.align.backend_{side}").Backend()
+    spent = {}
     for name in names:
         paths = Paths(folder / name)
         cfg = load_settings(paths.settings)
         ensure_batch(cfg, paths.fake_batch)
-        step = "contract"
+        step, started = "contract", time.perf_counter()
         try:
             context = Context(paths, cfg, backend, side)
             step = "weights"
@@ -155,8 +159,10 @@ def _serve(side: str, folder: Path, names: list[str]) -> None:
             traceback.print_exc()
             failure = {"side": side, "job": step, "status": "failed", "kind": "port", "message": describe_error(error, paths)}
             (folder / name / f"{side}.failed.json").write_text(json.dumps(failure))
+        spent[name] = time.perf_counter() - started
         sys.path.remove(str(paths.tree(side)))
         sys.modules.pop(FILES[side][1])
+    (folder / f"{side}.seconds.json").write_text(json.dumps(spent))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,9 @@ def _attributes(layer: paddle.nn.Layer, **values: Any) -> Iterator[None]:
         layer.__dict__.update(kept)
 
 
-def _recurrent(original: Callable, notes: set[str], layer: rnn.RNNBase, inputs: Any, initial_states: Any = None, sequence_length: Any = None) -> Any:
+def _recurrent(
+    original: Callable, notes: set[str], layer: rnn.RNNBase, inputs: Any, initial_states: Any = None, sequence_length: Any = None
+) -> Any:
     """The fused kernel crashes without biases, and its backward fails in eval mode and with frozen weights.
 
     The cells, run step by step, have none of this. RNNBase.forward has that loop too, but it fails for GRU and SimpleRNN.
@@ -96,7 +98,8 @@ def _group_norm(original: Callable, notes: set[str], layer: norm.GroupNorm, valu
     notes.add("GroupNorm without weight has a wrong input gradient; the kit ran it with a constant weight of 1"
               " (keep weight and bias, at 1 and 0, with stop_gradient)")  # fmt: skip
     size, dtype = [layer._num_channels], value.dtype
-    with _attributes(layer, weight=paddle.ones(size, dtype), bias=paddle.zeros(size, dtype) if layer.bias is None else layer.bias):
+    bias = paddle.zeros(size, dtype) if layer.bias is None else layer.bias
+    with _attributes(layer, weight=paddle.ones(size, dtype), bias=bias):
         return original(layer, value)
 
 
@@ -116,16 +119,16 @@ def _sync_batch_norm(original: Callable, notes: set[str], layer: norm.SyncBatchN
     if not value.place.is_cpu_place():
         return original(layer, value)
     notes.add("SyncBatchNorm has no CPU kernel; the kit ran it as BatchNorm, which it is in one process")
-    return paddle.nn.functional.batch_norm(
-        value, layer._mean, layer._variance, layer.weight, layer.bias, layer.training, layer._momentum, layer._epsilon, layer._data_format
-    )
+    statistics, settings = (layer._mean, layer._variance), (layer._momentum, layer._epsilon, layer._data_format)
+    return paddle.nn.functional.batch_norm(value, *statistics, layer.weight, layer.bias, layer.training, *settings)
 
 
 def _nll_loss(original: Callable, notes: set[str], *args: Any, **kwargs: Any) -> Any:
     """Ignored labels make the CPU kernel write outside its memory (reductions mean and sum)."""
     given = inspect.signature(original).bind(*args, **kwargs)
     given.apply_defaults()
-    values, labels, weight, ignored, reduction = (given.arguments[name] for name in ("input", "label", "weight", "ignore_index", "reduction"))
+    values, labels, weight = (given.arguments[name] for name in ("input", "label", "weight"))
+    ignored, reduction = given.arguments["ignore_index"], given.arguments["reduction"]
     if reduction not in ("mean", "sum") or not values.place.is_cpu_place() or not bool((labels == ignored).any()):
         return original(*args, **kwargs)
     notes.add("nll_loss with ignored labels corrupts memory; the kit computed it from the gathered log-probabilities"

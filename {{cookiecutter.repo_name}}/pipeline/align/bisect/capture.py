@@ -12,6 +12,7 @@ An index (see store.py) describes one step:
     tensors   "v<value>" and its gradient "g<value>", "s<call>.<share>" a module's share of an input's gradient,
               "p.<name>" gradient, "b.<name>" and "a.<name>" state before (first step) and after the optimizer step
     noise     {key: root mean square}: how far rounding errors in weights and inputs carry (see distance.py)
+    jumps     {key: root mean square}: the same for what moves by jumps (see store.Meter)
     trainable {parameter: bool}, buffers [name...], aliases {module path: first path}, learning_rates, optimizer, loss,
     random    null or the call whose code first draws random numbers: {path, kind, before: inner call or null}, silenced [function...], guards [note...], failed null or text
 """
@@ -24,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.align import provenance
 from pipeline.align.bisect.store import Capture, Meter, Writer, stem
 from pipeline.align.bisect.tap import Breadcrumb, Tap
 from pipeline.align.context import Context
@@ -33,6 +35,8 @@ from pipeline.align.steps.step4 import steps_per_epoch
 
 #: Iterations of the learning rate that are looked at, and the length of an epoch where the data set cannot be opened.
 MOST_RATES, ASSUMED_STEPS = 20000, 100
+#: Disturbances, in units of rounding.
+SCALES = (1, 512)
 #: Two runs with other random numbers differ by more than this part of their size.
 RANDOM = 1e-4
 #: How many closures inside each other are looked into for the settings of a loss.
@@ -51,21 +55,25 @@ class _Run:
         self.optimizers = importlib.import_module(f"pipeline.align.bisect.optimizer_{context.side}")
         self.crumb = Breadcrumb(context.paths.work / context.side / "bisect" / "breadcrumb")
         self.batch = context.fake_batch()
-        self.fixed: dict[str, Any] = {"side": context.side, "mode": mode}
+        self.fixed: dict[str, Any] = {"side": context.side, "mode": mode, "random": None}
 
     def all(self, steps: int) -> None:
         self.crumb.drop(f"{self.mode} mode, preparation")
-        self.fixed["random"] = self._first_random()
         stems = [stem(self.context.paths, self.context.side, self.mode, step) for step in range(steps)]
-        self._steps([Writer(path) for path in stems])
-        self._steps([Meter(Capture(path)) for path in stems], np.random.default_rng(self.context.cfg.align.seed))
+        self._steps([Writer(path) for path in stems], 0)
+        first = Capture(stems[0])
+        first.index["random"] = self._first_random()
+        provenance.write_json(first.path.with_suffix(".json"), first.index)
+        for scale in SCALES:
+            self._steps([Meter(Capture(path), scale) for path in stems], scale)
 
-    def _steps(self, sinks: Sequence[Writer | Meter], random: np.random.Generator | None = None) -> None:
-        """`random`: disturb weights and inputs by rounding errors, to see how far these carry in this network."""
+    def _steps(self, sinks: Sequence[Writer | Meter], scale: float) -> None:
+        """`scale`: disturb weights and inputs by so many rounding errors, to see how far these carry in this network."""
         model, batch = self.context.model(self.mode == "train"), self.batch
-        if random is not None:
-            self.hooks.disturb(model, random)
-            batch = (*(_disturbed(array, random) for array in batch[:-1]), batch[-1])
+        if scale:
+            random = np.random.default_rng(self.context.cfg.align.seed)
+            self.hooks.disturb(model, scale, random)
+            batch = (*(_disturbed(array, scale, random) for array in batch[:-1]), batch[-1])
         tensors, loss = self.context.tensors(batch), self.context.contract.build_loss(self.context.cfg)
         optimizer, schedule, rates = self._at_peak(model)
         for step, sink in enumerate(sinks):
@@ -129,15 +137,12 @@ class _Run:
 
     def _first_random(self) -> dict[str, Any] | None:
         """The first call that gives other outputs for the same inputs when the random numbers change."""
-        try:
-            if not _differ(*(self._outputs(seed) for seed in (1, 2))):
-                return None
-        except Exception:  # the capture itself will meet it and say where
+        if not _differ(*(self._outputs(seed) for seed in (1, 2))):
             return None
         path = stem(self.context.paths, self.context.side, self.mode, 0).with_name(f"{self.mode}_random")
         index: dict[str, Any] = {}
         for seed in (1, 2):
-            sink = Writer(path) if seed == 1 else Meter(Capture(path))
+            sink = Writer(path) if seed == 1 else Meter(Capture(path), 1)
             tap = Tap(self.hooks, self.context.model(self.mode == "train"), sink.put, self.backend.numpy, self.crumb, "random numbers")
             self._outputs(seed, tap)
             index = {"calls": tap.calls, "values": tap.values}
@@ -172,11 +177,11 @@ def _put(sink: Writer | Meter, prefix: str, arrays: dict[str, np.ndarray]) -> No
         sink.put(f"{prefix}.{name}", array)
 
 
-def _disturbed(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """A float array moved by up to two units in the last place."""
+def _disturbed(array: np.ndarray, scale: float, random: np.random.Generator) -> np.ndarray:
+    """A float array moved by up to 2 `scale` units in the last place."""
     if array.dtype.kind != "f":
         return array
-    return (array * (1 + 2 * np.finfo(array.dtype).eps * random.uniform(-1, 1, array.shape))).astype(array.dtype)
+    return (array * (1 + 2 * scale * np.finfo(array.dtype).eps * random.uniform(-1, 1, array.shape))).astype(array.dtype)
 
 
 def _differ(first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> bool:

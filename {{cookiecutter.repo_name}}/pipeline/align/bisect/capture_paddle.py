@@ -72,11 +72,11 @@ def on_gradient(tensor: paddle.Tensor, call: Callable[[paddle.Tensor], None]) ->
     tensor.register_hook(call)
 
 
-def disturb(model: paddle.nn.Layer, random: np.random.Generator) -> None:
-    """Move every floating point parameter and buffer by up to two units in the last place."""
+def disturb(model: paddle.nn.Layer, scale: float, random: np.random.Generator) -> None:
+    """Move every floating point parameter and buffer by up to 2 `scale` units in the last place."""
     with paddle.no_grad():
         for tensor in (*model.parameters(), *model.buffers()):
             if tensor.is_floating_point() and tensor.size:
-                unit = 2 * paddle.finfo(tensor.dtype).eps
+                unit = 2 * scale * paddle.finfo(tensor.dtype).eps
                 factor = 1 + unit * random.uniform(-1, 1, tuple(tensor.shape))
                 tensor.set_value(tensor * paddle.to_tensor(factor.astype("float32")).astype(tensor.dtype))

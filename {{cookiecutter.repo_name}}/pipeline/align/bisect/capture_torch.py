@@ -66,11 +66,11 @@ def on_gradient(tensor: torch.Tensor, call: Callable[[torch.Tensor], None]) -> N
     tensor.register_hook(call)
 
 
-def disturb(model: torch.nn.Module, random: np.random.Generator) -> None:
-    """Move every floating point parameter and buffer by up to two units in the last place."""
+def disturb(model: torch.nn.Module, scale: float, random: np.random.Generator) -> None:
+    """Move every floating point parameter and buffer by up to 2 `scale` units in the last place."""
     with torch.no_grad():
         for tensor in (*model.parameters(), *model.buffers()):
             if tensor.is_floating_point() and tensor.numel():
-                unit = 2 * torch.finfo(tensor.dtype).eps
+                unit = 2 * scale * torch.finfo(tensor.dtype).eps
                 factor = 1 + unit * random.uniform(-1, 1, tuple(tensor.shape))
                 tensor.mul_(torch.from_numpy(np.asarray(factor)).to(tensor.device).to(tensor.dtype))

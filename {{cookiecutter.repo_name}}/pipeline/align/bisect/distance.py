@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.align.bisect.store import BLOCK
+from pipeline.align.bisect.store import BLOCK, rms
 
 #: Two tensors differ when they are farther apart than this many times the noise. In right ports, of 100 layers too, it
 #: stays below 2, and below 4 where one framework's kernel is less exact.
@@ -80,7 +80,7 @@ def distance(torch: np.ndarray, paddle: np.ndarray, noise: float, limit: float =
         found = _plain(torch, other, noise, limit)
         if not found.bad:
             return Distance(**{**_fields(found), "how": how, "shapes": (torch.shape, paddle.shape)})
-    return plain or Distance(math.inf, size=size(torch), how="shapes", shapes=(torch.shape, paddle.shape))
+    return plain or Distance(math.inf, size=rms(torch) if torch.dtype.kind == "f" else 1.0, how="shapes", shapes=(torch.shape, paddle.shape))
 
 
 def _fields(found: Distance) -> dict[str, Any]:
@@ -134,11 +134,6 @@ def _index(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(flat, shape)) if shape else ()
 
 
-def size(a: np.ndarray) -> float:
-    """Root mean square of an array of floats, 1 for others."""
-    return float(np.linalg.norm(a.astype(np.float64).ravel())) / math.sqrt(max(1, a.size)) if a.dtype.kind == "f" else 1.0
-
-
 def _layouts(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """(description, b in a's shape) for the layouts in which `b` may be the same tensor."""
     if a.size != b.size or not a.size:
@@ -161,8 +156,7 @@ def _layouts(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _same_numbers(a: np.ndarray, b: np.ndarray) -> bool:
-    """A quick test whether two arrays can hold the same numbers in another order: equal sum and sum of squares."""
+    """A quick test whether two arrays can hold the same numbers in another order: equal sum and root mean square."""
     with np.errstate(all="ignore"):
-        moments = [(float(v.sum(dtype=np.float64)), float(np.square(v, dtype=np.float64).sum())) for v in (a, b)]
-    scale = math.sqrt(moments[0][1] * a.size) if moments[0][1] > 0 else 1.0
-    return abs(moments[0][0] - moments[1][0]) <= 1e-3 * scale and abs(moments[0][1] - moments[1][1]) <= 1e-2 * abs(moments[0][1])
+        sums, sizes = [float(v.sum(dtype=np.float64)) for v in (a, b)], [rms(v) for v in (a, b)]
+    return abs(sums[0] - sums[1]) <= 1e-3 * sizes[0] * a.size and abs(sizes[0] - sizes[1]) <= 1e-2 * sizes[0]

@@ -87,11 +87,12 @@ class Pair:
 class Both:
     """The captures of both sides for one mode and step, and the pairs of their calls, in torch's order.
 
-    `modules`: pairs of module paths, from the conversion; `limit`: from where on tensors differ.
+    `modules`: pairs of module paths, from the conversion; `limit`: from where on tensors differ; `jumps`: whether what a
+    flipping ReLU may do counts as noise.
     """
 
-    def __init__(self, torch: Capture, paddle: Capture, modules: Iterable[tuple[str, str]], limit: float = LIMIT):
-        self.torch, self.paddle, self.modules, self.limit = torch, paddle, list(modules), limit
+    def __init__(self, torch: Capture, paddle: Capture, modules: Iterable[tuple[str, str]], limit: float = LIMIT, jumps: bool = True):
+        self.torch, self.paddle, self.modules, self.limit, self.jumps = torch, paddle, list(modules), limit, jumps
         self._distances: dict[tuple[str, str], Distance] = {}
         self.by_torch: dict[int, Pair] = {}
         self.by_paddle: dict[int, Pair] = {}
@@ -109,7 +110,8 @@ class Both:
 
     def noise(self, torch: str, paddle: str) -> float:
         """The larger noise of the two sides."""
-        return max(self.torch.noise.get(torch, 0.0), self.paddle.noise.get(paddle, 0.0))
+        noise = max(self.torch.noise.get(torch, 0.0), self.paddle.noise.get(paddle, 0.0))
+        return max(noise, self.torch.jumps.get(torch, 0.0), self.paddle.jumps.get(paddle, 0.0)) if self.jumps else noise
 
     def elements(self, value: int) -> int:
         """Number of elements of a value of torch's."""

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.align.bisect.distance import Distance, distance, size
+from pipeline.align.bisect.distance import Distance, distance
 from pipeline.align.bisect.pairing import NEAR, Both, Matched, Pair
+from pipeline.align.bisect.store import rms
 from pipeline.align.convert.plan import Row
 
 
@@ -164,7 +165,7 @@ class Gradients:
         """
         gradient = self._both.torch.get(f"p.{row.torch}")
         count = self._outputs.get(row.torch, 0) / max(1, gradient.shape[0] if gradient.ndim else 1)
-        return SUMMATION * count * size(gradient)
+        return SUMMATION * count * rms(gradient)
 
     def at_end(self, pair: Pair) -> list[Gradient]:
         """Gradients of the outputs."""

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from pipeline.align.bisect import hints, optimizers, search
-from pipeline.align.bisect.distance import CLOSE, Distance, distance, size
+from pipeline.align.bisect.distance import CLOSE, LIMIT, Distance, distance
 from pipeline.align.bisect.finding import Finding, both_names, describe, in_words, name_of, neighbourhood, numbers
 from pipeline.align.bisect.pairing import Both
 from pipeline.align.bisect.search import Gradients, Place
 from pipeline.align.bisect.static import Difference
-from pipeline.align.bisect.store import Capture
+from pipeline.align.bisect.store import rms
 from pipeline.align.convert import Plan
 from pipeline.align.convert.plan import Row
 from pipeline.align.table import number
@@ -35,11 +35,17 @@ class Stages:
         self.mode, self.step = both.torch.index["mode"], both.torch.index["step"]
         self.rows = [row for row in plan.rows if row.torch is not None and row.paddle is not None]
         self._suspects = {one.torch for one in settings}
+        self._near = CLOSE * both.limit / LIMIT
+
+    @cached_property
+    def plain(self) -> Both:
+        """The same captures, where nothing is put down to a flipping ReLU."""
+        return Both(self.both.torch, self.both.paddle, self.both.modules, self.both.limit, jumps=False)
 
     @cached_property
     def close(self) -> Both:
-        """The same captures under a closer look."""
-        return Both(self.both.torch, self.both.paddle, self.both.modules, CLOSE)
+        """The same under a closer look."""
+        return Both(self.both.torch, self.both.paddle, self.both.modules, self._near, jumps=False)
 
     def find(self) -> Finding | None:
         """The first thing that differs."""
@@ -69,11 +75,13 @@ class Stages:
         if self._failed():
             return None
         place = self._closer(lambda both: search.backward(both, self.rows))
-        if place is None:
+        faint = search.backward(self.plain, self.rows) if place is None else place
+        if faint is None:
             return None
-        entered = [one.distance.ratio for one in (*place.pair.inputs, *place.pair.outputs)]
-        if max(entered, default=0.0) > CLOSE:
-            earlier = search.forward(self.both, place.pair) or search.forward(self.close, place.pair)
+        call = faint.pair.torch
+        entered = self.plain.by_torch.get(call)
+        if entered is not None and max((one.distance.ratio for one in (*entered.inputs, *entered.outputs)), default=0.0) > self._near:
+            earlier = search.forward(self.plain, entered) or search.forward(self.close, self.close.by_torch.get(call, entered))
             if earlier is not None:
                 return self._at(earlier, "forward")
         return self._at(place, "backward")
@@ -140,6 +148,10 @@ class Stages:
         _write(found)
         return found
 
+    def sums_differ(self) -> bool:
+        """Whether parameters after the step differ, though no more than their gradients explain."""
+        return not self._failed() and any(search.parameter_distance(self.both, row, "a").bad for row in self.rows if row.kind == "param")
+
     def buffers(self) -> Finding | None:
         """Running statistics and other buffers after the step."""
         if self._failed():
@@ -170,7 +182,7 @@ class Stages:
         if place is None and self.step == 0 and self._suspects:
             near = find(self.close)
             return near if near is not None and near.inside and near.pair.t["path"] in self._suspects else None
-        if place is not None and place.agreeing is not None and place.agreeing.ratio > CLOSE:
+        if place is not None and place.agreeing is not None and place.agreeing.ratio > self._near:
             return find(self.close) or place
         return place
 
@@ -182,7 +194,7 @@ class Stages:
             gradient = search.parameter_distance(self.both, row, "p")
             share = min(1.0, gradient.mean / gradient.size) if gradient.size and gradient.mean is not None else 0.0
         start, prefix = (self.first, "a") if self.first else (self.both, "b")
-        moved = size(self.both.torch.get(f"a.{row.torch}").astype(np.float64) - start.torch.get(f"{prefix}.{row.torch}"))
+        moved = rms(self.both.torch.get(f"a.{row.torch}"), start.torch.get(f"{prefix}.{row.torch}"))
         return search.parameter_distance(self.both, row, "a", share * moved)
 
     def _buffer(self, row: Row) -> Distance:

@@ -8,6 +8,7 @@ is a hint, never a verdict: it may be without effect.
 """
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,13 +34,17 @@ SAME_CLASS = {
     "silu": ("swish",), "threshold": ("thresholdedrelu",), "rnn": ("simplernn",), "rnncell": ("simplernncell",),
     "modulelist": ("layerlist",), "moduledict": ("layerdict",),
 }  # fmt: skip
+#: What padding must be where "SAME" would drop the dilation.
+NO_DILATION = "dilation * (kernel_size - 1) / 2"
 #: The mode of torch's dropout; Paddle's other one scales the output in eval mode.
 UPSCALE = "upscale_in_train"
+#: Common name -> Paddle's argument of the opposite sense.
+OPPOSITE = {"include_pad": "exclusive", "batch_first": "time_major"}
 MEANINGS = {
     "momentum": "Paddle's weighs the old value, torch's the new one: 1 - torch's",
-    "include_pad": "exclusive=False in Paddle is count_include_pad=True in torch",
-    "batch_first": "time_major=False in Paddle is batch_first=True in torch, with opposite defaults; Paddle's attention is always so",
-    "approximate": "approximate=False in Paddle is approximate='none' in torch",
+    "include_pad": "the opposite of torch's count_include_pad, also by default",
+    "batch_first": "the opposite of torch's batch_first, also by default; Paddle's attention is always batch-first",
+    "approximate": "torch's 'none' is False, 'tanh' is True",
 }
 
 
@@ -58,7 +63,10 @@ class Difference:
         """For people."""
         meaning = f" ({MEANINGS[self.setting]})" if self.setting in MEANINGS else ""
         where = f"'{self.paddle or 'the model'}'" if self.torch == self.paddle else f"'{self.paddle}' (torch: '{self.torch}')"
-        return f"{self.setting} of {where} is {self.paddle_value!r} in the port and must be {self.torch_value!r}{meaning}"
+        name, values = self.setting, [self.paddle_value, self.torch_value]
+        if name in OPPOSITE:
+            name, values = OPPOSITE[name], [not value for value in values]
+        return f"{name} of {where} is {values[0]!r} in the port and must be {values[1]!r}{meaning}"
 
 
 def differences(torch_tree: Mapping[str, Any], paddle_tree: Mapping[str, Any], pairs: Iterable[tuple[str, str]]) -> list[Difference]:
@@ -91,8 +99,8 @@ def _compare(torch: Mapping[str, Any], paddle: Mapping[str, Any]) -> list[Differ
         found.append(Difference(*where, "mode", UPSCALE, other["mode"]))
     if other.get("align_mode", 0) != 0:
         found.append(Difference(*where, "align_mode", 0, other["align_mode"]))
-    if other.get("padding") == "same" and other.get("dilation", 1) != 1 and equal(mine.get("padding"), "same"):
-        found.append(Difference(*where, "padding", "dilation * (kernel_size - 1) / 2, as Paddle drops the dilation where padding is SAME", "same"))
+    if mine.get("padding") == other.get("padding") == "same" and other.get("dilation", 1) != 1:
+        found.append(Difference(*where, "padding", NO_DILATION, "same"))
     return found
 
 
@@ -147,12 +155,14 @@ def _value(value: Any) -> Any:
 
 def _same_class(torch: str, paddle: str) -> bool:
     torch, paddle = torch.lower(), paddle.lower()
-    return torch == paddle or paddle in SAME_CLASS.get(torch, ()) or (torch.rstrip("123d").endswith("pad") and paddle.startswith("pad"))
+    pads = re.fullmatch(r".*pad\dd", torch) and re.fullmatch(r".*pad\dd", paddle)  # kinds of padding are an attribute in Paddle
+    return torch == paddle or paddle in SAME_CLASS.get(torch, ()) or bool(pads)
 
 
 def _same_padding(name: str, torch: Mapping[str, Any], paddle: Mapping[str, Any]) -> bool:
     """Whether Paddle's "SAME" is torch's number: stride 1, no dilation, odd kernel."""
     if name != "padding" or "same" not in (torch["padding"], paddle["padding"]):
         return False
-    kernel, number = torch.get("kernel_size"), next((one for one in (torch["padding"], paddle["padding"]) if one != "same"), None)
-    return torch.get("stride") == 1 and torch.get("dilation", 1) == 1 and isinstance(kernel, int) and number == (kernel - 1) // 2 and kernel % 2 == 1
+    number = torch["padding"] if paddle["padding"] == "same" else paddle["padding"]
+    kernel, plain = torch.get("kernel_size"), torch.get("stride") == 1 and torch.get("dilation", 1) == 1
+    return plain and isinstance(kernel, int) and kernel % 2 == 1 and number == kernel // 2

@@ -21,6 +21,9 @@ from pipeline.align.paths import Paths
 
 #: Elements that are worked on at a time.
 BLOCK = 1 << 16
+#: A difference grows out of proportion when it is this many times what the scale of the disturbance makes of it; more for
+#: a few numbers, which may have moved little at first by chance.
+JUMP = 3.0
 
 
 def stem(paths: Paths, side: str, mode: str, step: int) -> Path:
@@ -51,25 +54,33 @@ class Writer:
 
 
 class Meter:
-    """Takes the tensors of a second, slightly disturbed run, and keeps only how far each is from the first run's.
+    """Takes the tensors of a second, disturbed run, and keeps only how far each is from the first run's.
 
-    `noise`: {key: root mean square of the difference}; a tensor that has no counterpart of its shape is left out.
+    `scale`: size of the disturbance in units of rounding. At scale 1 the root mean square of the difference is the noise of
+    the first run's index. What a larger disturbance moves out of proportion are elements that jump, such as gradients
+    where a ReLU or a maximum flips. They jump rarely; their mean square grows as the scale does, so that its expectation at
+    scale 1, in the index as "jumps", is known from many.
     """
 
-    def __init__(self, capture: Capture):
-        self._capture = capture
-        self.noise: dict[str, float] = {}
+    def __init__(self, capture: Capture, scale: float):
+        self._capture, self._scale = capture, scale
+        self._moved: dict[str, float] = {}
 
     def put(self, key: str, array: np.ndarray) -> None:
-        """Compare with the first run."""
+        """Compare with the first run; a tensor that has no counterpart of its shape there is left out."""
         if key in self._capture.tensors:
             first = self._capture.get(key)
             if first.shape == array.shape and first.dtype.kind in "fc":
-                self.noise[key] = math.sqrt(_mean_square(first, array))
+                self._moved[key] = rms(first, array)
 
     def close(self, index: dict[str, Any]) -> None:
-        """Add the noise to the first run's index."""
-        self._capture.index["noise"] = self.noise
+        """Add noise or jumps to the first run's index."""
+        noise, jumps = self._capture.noise, {}
+        for key, moved in self._moved.items():
+            count = max(1, math.prod(self._capture.tensors[key][1]))
+            if moved > JUMP * (1 + 8 / count) * self._scale * noise.get(key, 0.0):
+                jumps[key] = moved / math.sqrt(self._scale)
+        self._capture.index["noise" if self._scale == 1 else "jumps"] = self._moved if self._scale == 1 else jumps
         provenance.write_json(self._capture.path.with_suffix(".json"), self._capture.index)
 
 
@@ -86,6 +97,7 @@ class Capture:
             raise UserError(f"{path}.json is missing or damaged ({error}); run: python -m pipeline bisect") from None
         self.tensors: dict[str, list] = self.index["tensors"]
         self.noise: dict[str, float] = self.index.get("noise", {})
+        self.jumps: dict[str, float] = self.index.get("jumps", {})
 
     def get(self, key: str) -> np.ndarray:
         """The tensor of a key, a view of the file; KeyError where there is none."""
@@ -94,12 +106,13 @@ class Capture:
         return self._raw[offset : offset + size].view(dtype).reshape(shape)
 
 
-def _mean_square(a: np.ndarray, b: np.ndarray) -> float:
-    """Mean of |a - b|^2 over the elements where both are finite, block by block."""
-    a, b, total = a.reshape(-1), b.reshape(-1), 0.0
+def rms(a: np.ndarray, b: np.ndarray | None = None) -> float:
+    """Root mean square of an array, or of the difference of two, where finite; block by block."""
+    a, b, total = a.reshape(-1), None if b is None else b.reshape(-1), 0.0
     for start in range(0, a.size, BLOCK):
+        block = slice(start, start + BLOCK)
         with np.errstate(invalid="ignore", over="ignore"):
-            part = np.abs(a[start : start + BLOCK] - b[start : start + BLOCK]).astype(np.float64)
+            part = np.abs(a[block] if b is None else a[block] - b[block]).astype(np.float64)
         part[~np.isfinite(part)] = 0
         total += float(part @ part)
-    return total / max(1, a.size)
+    return math.sqrt(total / max(1, a.size))

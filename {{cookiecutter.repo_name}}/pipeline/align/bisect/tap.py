@@ -16,6 +16,7 @@ from __future__ import annotations
 import mmap
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,15 @@ from pipeline.align.bisect.tensors import change
 #: Tensors that are remembered, so that what one module returns and the next takes is written once.
 REMEMBERED = 256
 CRUMB_SIZE = 512
+
+
+@dataclass(frozen=True)
+class Crumb:
+    """What was being run: `text` for people; `path`, `kind`: of the module, where it was one."""
+
+    text: str
+    path: str = ""
+    kind: str = ""
 
 
 class Breadcrumb:
@@ -35,15 +45,20 @@ class Breadcrumb:
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), CRUMB_SIZE)
 
-    def drop(self, text: str) -> None:
+    def drop(self, doing: str, path: str = "", kind: str = "") -> None:
         """Say what runs now."""
-        raw = text.encode()[: CRUMB_SIZE - 1]
+        raw = "\t".join((doing, path, kind)).encode()[: CRUMB_SIZE - 1]
         self._map[: len(raw) + 1] = raw + b"\0"
 
     @staticmethod
-    def read(path: Path) -> str:
-        """What ran last, "" where nothing did."""
-        return path.read_bytes().partition(b"\0")[0].decode(errors="replace") if path.is_file() else ""
+    def read(file: Path) -> Crumb | None:
+        """What ran last, None where nothing did."""
+        raw = file.read_bytes().partition(b"\0")[0].decode(errors="replace") if file.is_file() else ""
+        if not raw:
+            return None
+        doing, path, kind = (raw.split("\t") + ["", ""])[:3]
+        module = f" of '{path}' ({kind})" if path else f" of the model ({kind})" if kind else ""
+        return Crumb(doing + module, path, kind)
 
 
 class Tap:
@@ -90,7 +105,7 @@ class Tap:
     def _before(self, path: str, kind: str, training: bool | None, args: tuple, kwargs: Mapping) -> tuple[tuple, dict] | None:
         if not self.listening:
             return None
-        self._crumb.drop(f"{self._where}, forward of {path or 'the model'} ({kind.rpartition('.')[2]})")
+        self._crumb.drop(f"{self._where}, forward", path, kind.rpartition(".")[2])
         number = len(self.calls)
         call = {"path": path, "kind": kind, "training": training, "parent": self._stack[-1][0] if self._stack else -1,
                 "start": self._tick(), "inputs": [], "outputs": [], "end": None}  # fmt: skip
@@ -103,7 +118,7 @@ class Tap:
                 copy = self._hooks.clone(tensor)
                 if self._hooks.needs_grad(copy):  # not inside no_grad
                     copies[id(tensor)] = (tensor, copy, self._hooks.version(copy), name)
-                    self._listen(copy, f"s{number}.{name}", path)
+                    self._listen(copy, f"s{number}.{name}", call)
                     self._remember(copy, self._new_value(copy, same_as=value))
             _, copy, _, share = copies.get(id(tensor), (None, tensor, None, None))
             call["inputs"].append([name, value, share])
@@ -129,7 +144,7 @@ class Tap:
             described = self.values[value]
             if described["needs_grad"] and not described["listens"]:
                 described["listens"] = True
-                self._listen(tensor, f"g{value}", call["path"])
+                self._listen(tensor, f"g{value}", call)
             return tensor
 
         change(output, self._hooks.is_tensor, give)
@@ -158,9 +173,9 @@ class Tap:
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
 
-    def _listen(self, tensor: Any, key: str, path: str) -> None:
+    def _listen(self, tensor: Any, key: str, call: dict[str, Any]) -> None:
         def arrived(gradient: Any) -> None:
-            self._crumb.drop(f"{self._where}, backward of {path or 'the model'}")
+            self._crumb.drop(f"{self._where}, backward", call["path"], call["kind"].rpartition(".")[2])
             self._put(key, self._numpy(gradient))
 
         self._hooks.on_gradient(tensor, arrived)
