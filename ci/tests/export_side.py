@@ -38,9 +38,10 @@ class ExportSide(Side):
 
     def engines(self) -> None:
         """facts["difference"] = {engine: {batch size: largest difference to the network's output}}."""
+        from export_onnx import export_onnx
+
         from engine import OnnxEngine, PaddleEngine
         from export_model import export_model, load_network
-        from export_onnx import export_onnx
 
         export_model(self.cfg, self.weights, self.folder)
         onnx_file = self.out / "onnx" / "model.onnx"
@@ -62,8 +63,9 @@ class ExportSide(Side):
 
     def damages(self) -> None:
         """facts["damage"] = {damage: {"paddle" | "onnx": message}}."""
-        from engine import PaddleEngine
         from export_onnx import export_onnx
+
+        from engine import PaddleEngine
 
         params, model = (self.folder / name for name in ("inference.pdiparams", "inference.json"))
         weights, program, target = params.read_bytes(), model.read_bytes(), self.out / "damaged.onnx"
@@ -90,9 +92,8 @@ class ExportSide(Side):
 
     def networks_that_cannot_be_exported(self) -> None:
         """facts["refused"] = {fault: [message, what is in the folder]}."""
-        from pipeline.align.errors import PortError
-
         import export_model
+        from pipeline.align.errors import PortError
 
         paddle, kept, folder = self.framework, self.contract.forward, self.out / "refused"
 
@@ -125,10 +126,10 @@ class ExportSide(Side):
 
     def converter_faults(self) -> None:
         """facts["converter"] = {what the converter did: message}; a stand-in runs in its place."""
-        from pipeline.align.errors import PortError
-
         import export_onnx
+
         from export_model import export_model
+        from pipeline.align.errors import PortError
 
         export_model(self.cfg, self.weights, self.folder)
         params, model = (self.folder / name for name in ("inference.pdiparams", "inference.json"))

@@ -132,7 +132,6 @@ class Side:
     def overflow(self) -> None:
         """facts["overflow"] = [message, exit status of a program that fails so]."""
         from cli import run
-
         from pipeline.align.errors import PortError
 
         cfg, said = self.settings(*QUICK, "optimizer.learning_rate=1e30"), []

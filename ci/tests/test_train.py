@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The reprod-template Authors.
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
-"""Training as a program, on both sides: resuming, parts of a batch, clipping, mixed precision, faults, what is left on the disk."""
+"""Training as a program, on both sides: resuming, parts of a batch, clipping, mixed precision, faults, files."""
 from __future__ import annotations
 
 import json
@@ -66,8 +66,9 @@ def test_a_resumed_training_is_the_same_to_the_last_bit(sides, side, kind):
     for stop, resumed in runs.items():
         assert resumed["history"] == whole["history"], stop
         assert resumed["weights"] == whole["weights"], stop
-        assert re.search(rf"resumed from .*latest.safetensors after {int(stop) - 1 if stop != '9' else 8} iterations", resumed["log"][0])
-        assert sum(" iter: " in line for line in resumed["log"]) == 9 - (int(stop) - 1)
+        done = int(stop) - 1  # the last line of a training that is stopped comes before its checkpoint
+        assert re.search(rf"resumed from .*latest.safetensors after {done} iterations", resumed["log"][0])
+        assert sum(" iter: " in line for line in resumed["log"]) == 9 - done
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -122,7 +123,8 @@ def test_mixed_precision_runs(sides):
 @pytest.mark.parametrize("side", SIDES)
 def test_what_is_not_finite_is_named(sides, side):
     said = sides[side]["not finite"]
-    assert re.match(r"the loss at iteration 1 is nan with LR 0\.01: .*stage2\.conv2 \(Conv2[Dd]\), whose weight is not", said["weight"])
+    assert said["weight"].startswith("the loss at iteration 1 is nan with LR 0.01: ")
+    assert re.search(r"is stage2\.conv2 \(Conv2[Dd]\), whose weight is not finite", said["weight"])
     assert "input 0 of the batch is not finite" in said["input"]
     assert "3 (Bad), whose inputs and own parameters are finite" in said["layer"]
     assert "is inf with" in said["loss"] and "it is the loss itself" in said["loss"]
@@ -189,6 +191,8 @@ def test_unknown_options_name_the_nearest(sides, side):
     assert "expected one argument" in said["--weights"] and "--what" in said["--what"]
     assert said["-o a=1 -o b=2 --weights=x"] == "accepted" and sides[side]["overrides"] == ["a=1", "b=2", "c=3"]
     assert "train.device is gpu" in sides[side]["gpu"]
+    for setting, words in sides[side]["settings"].items():
+        assert setting.partition("=")[0] in words and "must be" in words
 
 
 def lines(text: str) -> list[str]:
@@ -216,7 +220,8 @@ def test_a_killed_program_goes_on_where_it_was(repo, tree):
     rest = lines(resumed.stdout)
     assert 0 < len(rest) < 160 and lines(whole.stdout)[-len(rest) :] == rest
     for name in ("best", "latest"):
-        a, b = (load_file(path / f"{name}.safetensors") for path in (folder, repo / "whole" / folder.relative_to(repo / "killed")))
+        other = repo / "whole" / folder.relative_to(repo / "killed")
+        a, b = (load_file(path / f"{name}.safetensors") for path in (folder, other))
         assert set(a) == set(b) and all(np.array_equal(a[key], b[key]) for key in a)
     assert sorted(path.name for path in folder.iterdir() if path.is_file()) == [
         "best.safetensors", "environment.json", "latest.safetensors", "settings.yaml", "train.log",
@@ -226,7 +231,7 @@ def test_a_killed_program_goes_on_where_it_was(repo, tree):
     settings = yaml.safe_load((folder / "settings.yaml").read_text())
     assert settings["train"]["epochs"] == 40 and settings["data"]["batch_size"] == 6
     noted = json.loads((folder / "environment.json").read_text())
-    assert {"python", "numpy", "command", "commit", "device", "processes", "paddle" if tree == "paddle" else "torch"} <= set(noted)
+    assert {"python", "numpy", "command", "commit", "device", "processes", tree.removesuffix("_ref")} <= set(noted)
 
 
 @pytest.mark.parametrize("tree", ["paddle", "torch_ref"])
@@ -245,14 +250,12 @@ def test_a_full_disk_is_one_line_and_leaves_the_checkpoint(repo, tree):
 
 @pytest.mark.parametrize("tree", ["paddle", "torch_ref"])
 def test_programs_refuse_bad_input_with_one_line(repo, tmp_path, tree):
-    """Wrong weights, missing data, an unknown option: exit status 2 and no output folder."""
+    """Wrong weights, missing data: exit status 2 and no output folder."""
     save_file({"a": np.zeros(1, np.float32)}, tmp_path / "wrong.safetensors")
     output = f"train.output_dir={tmp_path / 'output'}"
     for words, wanted in (
         (["--weights", tmp_path / "wrong.safetensors", "-o", *LITE, output], "does not fit the model"),
         (["-o", "data.root=nowhere", "data.archive=no.tar", output], "no data"),
-        (["--wieghts", "x", "-o", *LITE, output], "did you mean --weights?"),
-        (["-o", *LITE, "train.amp=O1", output], "train.amp' must be one of bf16, fp16, null"),
     ):
         done = python(repo / tree / "train.py", *words)
         assert done.returncode == 2 and wanted in done.stderr, done.stderr
@@ -273,17 +276,23 @@ def test_checkpoints_of_wrapped_networks_load(repo, tmp_path):
     assert shown[0].stdout == shown[1].stdout != "" and shown[1].returncode == 0
 
 
-@pytest.mark.parametrize("tree", ["paddle", "torch_ref"])
-def test_two_processes_train_as_one(repo, tmp_path, tree):
-    """Half the batch each, over gloo: rank 0 alone writes, and the first loss is that of one process (no step before it)."""
-    launcher = ["paddle.distributed.launch", "--log_dir", tmp_path] if tree == "paddle" else ["torch.distributed.run"]
-    options = ["-o", *LITE, "model.width=4", "train.epochs=1", "train.print_freq=1", "train.device=cpu"]
-    one = python(repo / tree / "train.py", *options, "data.batch_size=16", "train.output_dir=one")
-    two = python("-m", *launcher, "--nproc_per_node", "2", repo / tree / "train.py", *options, "data.batch_size=8")
-    assert two.returncode == 0, two.stdout + two.stderr
-    assert len(lines(two.stdout)) == 2 and "avg_samples: 16.0" in two.stdout
-    a, b = (float(re.search(r" loss: (\S+)", done.stdout)[1]) for done in (one, two))
-    assert a == pytest.approx(b, abs=0.5)  # batch normalisation over half the batch
+@pytest.mark.parametrize("side", SIDES)
+def test_two_processes_train_as_one(repo, tmp_path, side):
+    """Half of every batch each, in two parts, over gloo; 16 samples leave a smaller last batch. No batch normalisation."""
+    launcher = ["torch.distributed.run"] if side == "torch" else ["paddle.distributed.launch", "--log_dir", tmp_path / "log"]
+    program, runs = REPO / "ci" / "tests" / "train_side.py", []
+    for name, start, settings in (
+        ("one", [], ["data.batch_size=6"]),
+        ("two", ["-m", *launcher, "--nproc_per_node", "2"], ["data.batch_size=3", "train.accumulate=2"]),
+    ):
+        (tmp_path / name).mkdir()
+        done = python(*start, program, side, repo, tmp_path / name, "processes", *settings)
+        assert done.returncode == 0, done.stdout + done.stderr
+        runs.append(json.loads((tmp_path / name / "facts.json").read_text())["processes"])
+    one, two = runs
+    assert np.abs(np.subtract(one["history"]["loss"], two["history"]["loss"])).max() < 2e-6
+    assert all(np.abs(np.subtract(two["weights"][name], value)).max() < 2e-6 for name, value in one["weights"].items())
+    assert one["history"]["accuracy"] == two["history"]["accuracy"] and len(lines("\n".join(two["log"]))) == 12
 
 
 def test_a_terminal_gets_a_bar(repo):

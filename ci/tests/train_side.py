@@ -1,13 +1,13 @@
 # Copyright (c) 2026 The reprod-template Authors.
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
-"""One side's process of test_train.py: python train_side.py torch|paddle REPO OUT
+"""One side's process of test_train.py: python train_side.py torch|paddle REPO OUT [processes SETTING...]
 
-Trains with that side's own train.py under many settings and writes what came out to facts.json.
+Trains with that side's own train.py under many settings and writes what came out to facts.json; with "processes" once, as
+one of several processes or alone.
 """
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -27,6 +27,9 @@ SHORT = [*LITE, "data.batch_size=6", "train.epochs=3", "train.print_freq=1", "mo
 STOPS = (1, 3, 4, 5, 9)
 PARTS = (1, 2, 4)
 KILLS = 50
+EXPERIMENTS = (
+    "resume", "wrong_checkpoints", "parts", "mixed_precision", "not_finite", "kills", "loader", "scalars", "options",
+)  # fmt: skip
 SEEDED_EPOCHS, SEEDED_LENGTH = 3, 5
 
 
@@ -53,7 +56,8 @@ class TrainSide(Side):
 
     def __init__(self, side: str, repo: Path, out: Path):
         super().__init__(side, repo, out)
-        self.kept = {name: getattr(self.contract, name) for name in ("build_model", "build_dataset", "build_optimizer", "forward")}
+        replaced = ("build_model", "build_dataset", "build_optimizer", "build_loss", "forward")
+        self.kept = {name: getattr(self.contract, name) for name in replaced}
 
     def run(self, name: str, *overrides: str, stop: int = 0, **more: Any) -> dict[str, Any]:
         """{"history", "log", "weights": values of the checkpoint's weights by name}. `stop`: end after so many iterations."""
@@ -210,11 +214,8 @@ class TrainSide(Side):
         self.perceptron(Bad())
         cases["layer"] = said()
         self.perceptron()
-        self.contract.build_loss, kept = lambda cfg: lambda outputs, labels: outputs["logits"].sum() * float("inf"), (
-            self.contract.build_loss
-        )
+        self.contract.build_loss = lambda cfg: lambda outputs, labels: outputs["logits"].sum() * float("inf")
         cases["loss"] = said()
-        self.contract.build_loss = kept
         self.restore_contract()
         cases["later"] = said("optimizer.learning_rate=1e30")
         self.facts["not finite"] = cases
@@ -282,7 +283,7 @@ class TrainSide(Side):
         (folder / "train_list.txt").write_text("images/none.png 1\n")
         (folder / "val_list.txt").write_text("images/none.png 1\n")
         for workers in (0, 1):
-            said = message(lambda: self.run("bad", f"data.root={folder}", f"data.num_workers={workers}"))
+            said = message(self.run, "bad", f"data.root={folder}", f"data.num_workers={workers}")
             self.facts[f"bad data, {workers} workers"] = said
 
     def scalars(self) -> None:
@@ -314,16 +315,23 @@ class TrainSide(Side):
         cases = ("--wieghts a", "--weight a", "--weights", "--what", "-o a=1 -o b=2 --weights=x")
         self.facts["options"] = {words: message(parser.parse_args, words.split()) for words in cases}
         self.facts["overrides"] = parser.parse_args("-o a=1 b=2 -o c=3".split()).override
-        gpu = message(lambda: self.run("gpu", "train.device=gpu"))
-        self.facts["gpu"] = gpu
+        self.facts["gpu"] = message(self.run, "gpu", "train.device=gpu")
+        wrong = ("train.amp=O1", "train.device=tpu", "train.accumulate=0", "train.save_freq=0", "train.clip_grad_norm=0")
+        self.facts["settings"] = {setting: message(self.settings, setting) for setting in wrong}
+
+
+    def processes(self, *settings: str) -> None:
+        """facts["processes"]: a run without batch normalisation, with a clipped gradient."""
+        self.perceptron()
+        self.facts["processes"] = self.run("processes", "train.device=cpu", "train.clip_grad_norm=0.5", *settings)
 
 
 if __name__ == "__main__":
     one = TrainSide(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
-    timings = {}
-    for experiment in ("resume", "wrong_checkpoints", "parts", "mixed_precision", "not_finite", "kills", "loader", "scalars", "options"):
-        started = time.perf_counter()
-        getattr(one, experiment)()
-        timings[experiment] = round(time.perf_counter() - started, 1)
-    one.facts["timings"] = timings
-    one.save()
+    if sys.argv[4:]:
+        getattr(one, sys.argv[4])(*sys.argv[5:])
+    else:
+        for experiment in EXPERIMENTS:
+            getattr(one, experiment)()
+    if not {os.environ.get("RANK", "0"), os.environ.get("PADDLE_TRAINER_ID", "0")} - {"0"}:
+        one.save()

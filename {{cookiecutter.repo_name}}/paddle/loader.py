@@ -12,6 +12,8 @@ import numpy as np
 import paddle
 from paddle.io import DataLoader, Dataset
 
+from pipeline.align.errors import UserError
+
 
 def epoch_order(length: int, seed: int, epoch: int) -> np.ndarray:
     """The order in which epoch `epoch` (from 0) sees the samples: int64 [length].
@@ -71,21 +73,37 @@ class Seeded(Dataset):
             np.random.set_state(states[1])
 
 
+class Caught(Dataset):
+    """A data set for worker processes: None where the sample is bad, because Paddle loses what a worker raises."""
+
+    def __init__(self, dataset: Dataset):
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        try:
+            return self.dataset[index]
+        except UserError:
+            return None
+
+
 def make_loader(dataset: Dataset, shares: Sequence[Share], num_workers: int) -> Iterator[tuple[paddle.Tensor, ...]]:
     """The batches of `shares` in their order; inputs, then the label."""
     if not num_workers:  # Paddle's loader would read in a thread, where an error in the data ends without its message
         for share in shares:
-            fields = zip(*(dataset[index] for index in share.samples))
-            yield tuple(paddle.to_tensor(np.stack(field)) for field in fields)
+            yield tuple(map(paddle.to_tensor, _stack([dataset[index] for index in share.samples])))
         return
-    loader = DataLoader(dataset, batch_sampler=[share.samples for share in shares], num_workers=num_workers)
-    done = 0
-    try:
-        for batch in loader:
-            yield tuple(batch)
-            done += 1
-    except SystemError:
-        for share in shares[done:]:  # Paddle loses what its worker raised; here it is raised again
-            for index in share.samples:
-                dataset[index]
-        raise
+    batches = [share.samples for share in shares]
+    loader = DataLoader(Caught(dataset), batch_sampler=batches, collate_fn=_stack, num_workers=num_workers)
+    for samples, batch in zip(batches, loader):
+        if len(batch) == 1:
+            for index in samples:
+                dataset[index]  # raises what the worker could not
+        yield tuple(batch)
+
+
+def _stack(items: list[Any]) -> list[np.ndarray]:
+    """The fields of the items, each stacked; a single field where an item is None."""
+    return [np.zeros(1)] if any(item is None for item in items) else [np.stack(field) for field in zip(*items)]
