@@ -12,9 +12,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
 import corpus
+import yaml
 from catalog import Edit, Track, write_edits
 
 REPO = Path(__file__).resolve().parents[2]
@@ -35,29 +34,33 @@ LEFT_OUT = ("test_tipc", "corpus", "docs", "launch", "docker", "log", "output")
 
 def generate(folder: Path) -> Path:
     """The sample, generated into `folder`."""
-    subprocess.run(
-        [sys.executable, "-m", "cookiecutter", str(REPO), "--no-input", "--default-config", "--output-dir", str(folder), "repo_name=sample"],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    options = ["--no-input", "--default-config", "--output-dir", str(folder), "repo_name=sample"]
+    subprocess.run([sys.executable, "-m", "cookiecutter", str(REPO), *options], check=True, capture_output=True)
     return folder / "sample"
 
 
 def build(track: Track, sample: Path, folder: Path, weights_map: Mapping[str, str] = {}) -> Path:
-    """The track's repository in `folder`, from the generated sample."""
+    """The track's repository in `folder`, from the generated sample. Settings are written into port.yaml itself."""
     shutil.copytree(sample, folder)
     if track.overlay is not None:
         for name in ("paddle", "torch_ref"):
             for part in ("models", "data"):
                 shutil.rmtree(folder / name / part)
-        shutil.copytree(track.overlay, folder, dirs_exist_ok=True)
+        shutil.copytree(track.overlay, folder, dirs_exist_ok=True, ignore=lambda at, names: ["port.yaml"])
         corpus.write(folder / "corpus")
-    _settle(folder / "port.yaml", track.settings, weights_map)
+    values = yaml.safe_load((folder / "port.yaml").read_text(encoding="utf-8"))
+    if track.overlay is not None:
+        own = yaml.safe_load((track.overlay / "port.yaml").read_text(encoding="utf-8"))
+        for section in ("train", "weights"):
+            values[section].update(own.pop(section))
+        values.update(own)
+    _override(values, track.settings)
+    values["weights"]["map"].update(weights_map)
+    (folder / "port.yaml").write_text(yaml.safe_dump(values, allow_unicode=True), encoding="utf-8")
     return folder
 
 
-def _settle(path: Path, settings: tuple[str, ...], weights_map: Mapping[str, str]) -> None:
-    """Write overrides into port.yaml itself, so that all commands agree on them."""
-    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+def _override(values: dict, settings: tuple[str, ...]) -> None:
     for text in settings:
         name, value = text.split("=", 1)
         *sections, key = name.split(".")
@@ -66,24 +69,21 @@ def _settle(path: Path, settings: tuple[str, ...], weights_map: Mapping[str, str
             target = target[section]
         assert key in target, f"port.yaml has no {name}"
         target[key] = yaml.safe_load(value)
-    values["weights"]["map"].update(weights_map)
-    path.write_text(yaml.safe_dump(values, allow_unicode=True), encoding="utf-8")
 
 
 def start_reference(base: Path) -> subprocess.Popen:
     """Start the reference's run in `base`."""
-    return subprocess.Popen(
-        [sys.executable, "-c", REFERENCE], cwd=base, env=environment(base), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+    return _start(base, "-c", REFERENCE)
 
 
 def start_server(base: Path, plan: Path, workers: int) -> subprocess.Popen:
     """Start running and judging the cases of a plan."""
-    server = Path(__file__).with_name("server_paddle.py")
-    return subprocess.Popen(
-        [sys.executable, str(server), str(plan), str(workers)], cwd=base, env=environment(base), text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    return _start(base, str(Path(__file__).with_name("server_paddle.py")), str(plan), str(workers))
+
+
+def _start(base: Path, *arguments: str) -> subprocess.Popen:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen([sys.executable, *arguments], cwd=base, env=environment(base), text=True, **pipes)
 
 
 def environment(base: Path) -> dict[str, str]:

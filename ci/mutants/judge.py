@@ -29,7 +29,7 @@ class Outcome:
     def line(self) -> str:
         """For a table."""
         if self.step is None:
-            return "green"
+            return self.text or "green"
         where = "conversion" if self.step == CONVERSION else f"step {self.step}"
         return f"{where}, {'at ' + repr(self.accused) if self.accused is not None else 'no place'}: {self.text}"
 
@@ -40,10 +40,12 @@ def read(folder: Path) -> Outcome:
         result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     except OSError:
         return Outcome(None, None, "the case did not end: " + (folder / "case.log").read_text(errors="replace")[-2000:], 0.0)
-    red = next((node for node in result["nodes"] if node["state"] != "green"), None)
     early = [failure for failure in result["failures"] if failure["job"] in ("start", "convert")]
     if early:
         return Outcome(CONVERSION, None, early[0]["message"], result["seconds"])
+    red = next((node for node in result["nodes"] if node["state"] != "green"), None)
+    if red is not None and red["state"] != "red":
+        return Outcome(None, None, f"step {red['step']} is {red['state']}: {red['reason']}", result["seconds"])
     if red is None:
         return Outcome(None, None, "", result["seconds"])
     finding = result["finding"]

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The measure of the judge: wrong ports it must find and right ones it must pass.
 
-    python ci/mutants/run.py [--only NAME ...] [--keep FOLDER] [--details]
+    python ci/mutants/run.py [--track NAME] [--only NAME ...] [--keep FOLDER] [--details]
 
 Exit status 1 where a wrong port is not red at its step, under 95 % are named, or a right port is red.
 """
@@ -22,12 +22,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import bases
-import image_cases
-import sequence_cases
 from catalog import Mutant, Right, Track, edited
 from judge import Outcome, judged, read
+from tracks import TRACKS
 
-TRACKS = (image_cases.TRACK, sequence_cases.TRACK)
 #: Share of the wrong ports whose place must be named.
 NAMED = 0.95
 
@@ -73,13 +71,15 @@ def run(folder: Path, tracks: Sequence[Track] = TRACKS, only: Sequence[str] = ()
     workers = max(1, (os.cpu_count() or 2))
     for base, plan in servers:
         _finish(base, bases.start_server(base, plan, workers))
-    return [Result(track.name, case, read(folder / f"{name}-cases" / case.name)) for name, track, cases in groups for case in cases]
+    return [
+        Result(track.name, case, read(folder / f"{name}-cases" / case.name)) for name, track, cases in groups for case in cases
+    ]
 
 
 def _groups(track: Track, only: Sequence[str]) -> list[tuple[str, Track, list]]:
     """(name, track, cases) for every repository that the reference must run in: one per weights.map."""
     groups: dict[str, list] = {}
-    for case in (*track.mutants, *track.rights):
+    for case in track.cases:
         if not only or case.name in only:
             mapped = isinstance(case, Right) and case.weights_map
             groups.setdefault(f"{track.name}-{case.name}" if mapped else track.name, []).append(case)
@@ -111,17 +111,23 @@ def report(results: Sequence[Result], details: bool = False) -> str:
     for result in results:
         bad = not (result.step_right and result.named)
         if bad or details:
-            expected = "green" if isinstance(result.case, Right) else f"step {result.case.step}, at {result.case.at!r}, {', '.join(result.case.says)}"
             verdict = "ok" if not bad else "MISSED" if not result.step_right else "not named"
-            lines.append(f"{verdict:10}{result.track} {result.case.name} ({result.outcome.seconds:.1f} s)\n"
-                         f"          expected {expected}\n          got {result.outcome.line}")  # fmt: skip
+            lines += [
+                f"{verdict:10}{result.track} {result.case.name} ({result.outcome.seconds:.1f} s)",
+                f"          expected {result.case.line}",
+                f"          got {result.outcome.line}",
+            ]
     for track in dict.fromkeys(result.track for result in results):
         some = [result for result in wrong if result.track == track]
         green = [result for result in right if result.track == track]
-        lines.append(f"{track}: {sum(r.step_right for r in some)} of {len(some)} wrong ports red at the right step, "
-                     f"{sum(r.named for r in some)} named; {sum(r.step_right for r in green)} of {len(green)} right ports green")  # fmt: skip
-    lines.append(f"score: red at the right step {share(wrong, 'step_right'):.1%}, named {share(wrong, 'named'):.1%}, "
-                 f"right ports green {share(right, 'step_right'):.1%}")  # fmt: skip
+        lines.append(
+            f"{track}: {sum(r.step_right for r in some)} of {len(some)} wrong ports red at the right step, "
+            f"{sum(r.named for r in some)} named; {sum(r.step_right for r in green)} of {len(green)} right ports green"
+        )
+    lines.append(
+        f"score: red at the right step {share(wrong, 'step_right'):.1%}, named {share(wrong, 'named'):.1%}, "
+        f"right ports green {share(right, 'step_right'):.1%}"
+    )
     return "\n".join(lines)
 
 
@@ -139,17 +145,19 @@ def passed(results: Sequence[Result]) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Score the judge on wrong and right ports.")
+    parser.add_argument("--track", choices=[track.name for track in TRACKS], help="one track only")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="cases to run (default: all)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="an empty or new folder to work in, which is kept")
     parser.add_argument("--details", action="store_true", help="show what was said about every case")
     args = parser.parse_args()
+    tracks = [track for track in TRACKS if args.track in (None, track.name)]
     started = time.perf_counter()
     if args.keep:
         args.keep.mkdir(parents=True, exist_ok=True)
-        results = run(args.keep.resolve(), only=args.only)
+        results = run(args.keep.resolve(), tracks, args.only)
     else:
         with tempfile.TemporaryDirectory() as folder:
-            results = run(Path(folder), only=args.only)
+            results = run(Path(folder), tracks, args.only)
     print(report(results, args.details))
     print(f"{len(results)} ports in {time.perf_counter() - started:.0f} s")
     return 0 if passed(results) else 1

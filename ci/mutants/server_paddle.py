@@ -18,7 +18,6 @@ import signal
 import sys
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -75,13 +74,13 @@ def _case(folder: Path, last: int) -> None:
     paths = Paths(folder)
     cfg = load_settings(paths.settings)
     steps = range(1, max(last, 1) + 1)
-    failures = _jobs(paths, cfg, ["convert", *(f"step{step}" for step in steps)])
+    failures = _jobs(paths, ["convert", *(f"step{step}" for step in steps)])
     nodes = check.check(paths, cfg, steps)
     red = next((node.step for node in nodes if node.state != "green"), 0)
     finding = error = None
     if red in BISECTED and not any(failure["job"] in ("start", "convert") for failure in failures):
         try:
-            finding = _bisect(paths, cfg)
+            finding = _bisect(paths)
         except UserError as reason:
             error = str(reason)
     user = any(failure["kind"] == "user" for failure in failures)
@@ -92,20 +91,20 @@ def _case(folder: Path, last: int) -> None:
     write_json(folder / "result.json", result)
 
 
-def _bisect(paths: Paths, cfg) -> bisect.Finding | None:
+def _bisect(paths: Paths) -> bisect.Finding | None:
     """As bisect.run() does, with the reference's captures at hand already."""
-    failures = _jobs(paths, cfg, ["convert", *(f"capture\t{mode}\t{bisect.STEPS}" for mode in bisect.MODES)])
+    failures = _jobs(paths, ["convert", *(f"capture\t{mode}\t{bisect.STEPS}" for mode in bisect.MODES)])
     for failure in failures:
         if failure["kind"] in ("user", "stopped") or not failure["job"].startswith("capture"):
             raise UserError(f"{failure['side']} side, {failure['job']}: {failure['message']}")
     return bisect.compare(paths, bisect.MODES, failures, print)
 
 
-def _jobs(paths: Paths, cfg, jobs: Sequence[str]) -> list[dict]:
+def _jobs(paths: Paths, jobs: Sequence[str]) -> list[dict]:
     """Run jobs in one process of their own, as a worker of the kit does; returns the failures."""
     answers = paths.root / "answers.jsonl"
     answers.unlink(missing_ok=True)
-    _, ended = os.waitpid(_fork(lambda: _worker(paths, cfg, jobs, answers)), 0)
+    _, ended = os.waitpid(_fork(lambda: _worker(paths, jobs, answers)), 0)
     lines = [json.loads(line) for line in answers.read_text().splitlines()]
     failures = [{"side": "paddle", **line} for line in lines if line.get("status") == "failed"]
     if os.WIFSIGNALED(ended):
@@ -114,21 +113,19 @@ def _jobs(paths: Paths, cfg, jobs: Sequence[str]) -> list[dict]:
                    "message": f"the paddle process was ended by signal {os.WTERMSIG(ended)} during {job}"}  # fmt: skip
         write_json(paths.failure("paddle", job.split("\t")[0]), failure)
         failures.append(failure)
+    elif ended:
+        raise RuntimeError(f"the process of {paths.root.name} failed by itself, not by its port")
     return failures
 
 
-def _worker(paths: Paths, cfg, jobs: Sequence[str], answers: Path) -> None:
+def _worker(paths: Paths, jobs: Sequence[str], answers: Path) -> None:
     signal.alarm(LIMIT)
-    for noise in worker.KNOWN_WARNINGS:
-        warnings.filterwarnings("ignore", message=noise)
-    opened = []
+    side = worker.Side("paddle", (), debug=True)
+    side.paths = paths
     with open(answers, "a", encoding="utf-8", buffering=1) as file:
         for job in ("start", *jobs):
             file.write(json.dumps({"begun": job}) + "\n")
-            if job == "start":
-                answer = worker.attempt(paths, "paddle", job, lambda: opened.append(worker.open_context("paddle", paths, cfg)), True)
-            else:
-                answer = worker.attempt(paths, "paddle", job, lambda job=job: worker.run_job(opened[0], job), True)
+            answer = side.attempt(job)
             file.write(json.dumps(answer) + "\n")
             if answer["status"] == "failed" and job in ("start", "convert"):
                 return

@@ -21,6 +21,23 @@ def torch_linear_attrs(in_features: int) -> dict[str, Any]:
     }
 
 
+class PaddedEmbedding(nn.Embedding):
+    """torch.nn.Embedding with padding_idx=0: row 0 starts at 0 and gets no gradient from here, but is returned as it is.
+
+    Paddle's own padding_idx returns zeros for it, which the output head, tied to this weight, trains away from 0.
+    """
+
+    def __init__(self, words: int, width: int, weight_attr: Any):
+        super().__init__(words, width, weight_attr=weight_attr)
+        with paddle.no_grad():
+            self.weight[0] = 0.0
+
+    def forward(self, tokens: paddle.Tensor) -> paddle.Tensor:
+        """int64 [...] -> float32 [..., width]"""
+        x = super().forward(tokens)
+        return paddle.where((tokens == 0).unsqueeze(-1), x.detach(), x)
+
+
 def init_encoder_layer(layer: nn.TransformerEncoderLayer) -> None:
     """Start as torch.nn.TransformerEncoderLayer does.
 

@@ -15,7 +15,7 @@ import paddle
 import paddle.nn.functional as F
 from paddle import nn
 
-from parity import init_encoder_layer, torch_linear_attrs
+from parity import PaddedEmbedding, init_encoder_layer, torch_linear_attrs
 
 
 def linear(in_features: int, out_features: int) -> nn.Linear:
@@ -78,9 +78,7 @@ class Cloze(nn.Layer):
     def __init__(self, vocabulary: int, length: int, width: int, heads: int, dropout: float):
         super().__init__()
         self.width = width
-        self.embedding = nn.Embedding(vocabulary, width, weight_attr=nn.initializer.Normal(std=width**-0.5))
-        with paddle.no_grad():
-            self.embedding.weight[0] = 0.0
+        self.embedding = PaddedEmbedding(vocabulary, width, weight_attr=nn.initializer.Normal(std=width**-0.5))
         self.register_buffer("positions", sinusoids(length, width))
         self.drop = nn.Dropout(dropout)
         self.encoder = nn.TransformerEncoderLayer(
@@ -99,10 +97,7 @@ class Cloze(nn.Layer):
         """tokens: int64 [N, L]; lengths: int64 [N], from 1 to L; returns scores float32 [N, L, vocabulary]."""
         limit = tokens.shape[1]
         keep = paddle.arange(limit) < lengths[:, None]
-        x = self.embedding(tokens)
-        # torch's padding_idx keeps the row out of this gradient only; Paddle's would also return zeros for it.
-        x = paddle.where((tokens == 0).unsqueeze(-1), x.detach(), x)
-        x = self.drop(x * math.sqrt(self.width) + self.positions[:limit])
+        x = self.drop(self.embedding(tokens) * math.sqrt(self.width) + self.positions[:limit])
         x = self.encoder(x, src_mask=keep[:, None, None, :])
         x = self.block(x, keep)
         read, (last, _) = self.lstm(x, sequence_length=lengths)
