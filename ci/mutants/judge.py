@@ -60,7 +60,8 @@ def accused(finding: dict[str, Any]) -> str:
     if finding["stage"] in ("optimizer", "schedule", "loss", "failure"):
         return finding["stage"]
     module = finding["parent"] or finding["torch"] or finding["paddle"]
-    return module["path"] if module else finding["where"]
+    path = module["path"] if module else finding["where"]
+    return "loss" if path == "@loss" else path
 
 
 def judged(case: Mutant | Right, outcome: Outcome) -> tuple[bool, bool]:
