@@ -104,14 +104,16 @@ def write(folder: Path, pair: Pair) -> None:
 
 
 def capture(folder: Path, pairs: dict[str, Pair]) -> dict[tuple[str, str], float]:
-    """Write every pair in `folder` and capture it; a side that fails leaves <side>.failed.json. Returns seconds by side and name."""
+    """Write every pair in `folder` and capture it; a side that fails leaves <side>.failed.json. Returns {(side, name): seconds}."""
     for name, pair in pairs.items():
         write(folder / name, pair)
     environment = {**os.environ, "PYTHONPATH": str(TEMPLATE), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     spent = {}
     for side in FILES:
         subprocess.run([sys.executable, __file__, side, str(folder), *pairs], check=True, env=environment)
-        spent.update({(side, name): seconds for name, seconds in json.loads((folder / f"{side}.seconds.json").read_text()).items()})
+        spent.update(
+            {(side, name): seconds for name, seconds in json.loads((folder / f"{side}.seconds.json").read_text()).items()}
+        )
     return spent
 
 

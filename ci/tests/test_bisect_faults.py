@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import bisect_pairs
 import pytest
+
+import bisect_pairs
 from bisect_pairs import Pair
 
 CNN_TORCH = """
@@ -187,78 +188,317 @@ class Fault:
     cause: str = ""
 
 
-def sgd(paddle: str) -> str:
-    return f"\ndef build_optimizer(cfg, model, steps):\n    params = [p for p in model.parameters() if not p.stop_gradient]\n{paddle}\n"
+def optimizer(made: str, *before: str) -> str:
+    """build_optimizer of the port: `made` is the optimizer, or the optimizer and the schedule, of `params`."""
+    lines = ["params = [p for p in model.parameters() if not p.stop_gradient]", *before, f"return {made}"]
+    return "\ndef build_optimizer(cfg, model, steps):\n" + "".join(f"    {line}\n" for line in lines)
 
 
+def momentum(more: str = "", rate: float = 0.1) -> str:
+    """The optimizer of COMMON with other arguments."""
+    return optimizer(f"paddle.optimizer.Momentum({rate}, momentum=0.9, parameters=params{more}), None")
+
+
+ADAMW_TORCH = """
+def build_optimizer(cfg, model, steps):
+    weights, rest = ([p for p in model.parameters() if (p.ndim > 1) == wanted] for wanted in (True, False))
+    return torch.optim.AdamW([{"params": weights}, {"params": rest, "weight_decay": 0.0}], lr=0.01, weight_decay=0.1), None
+"""
+# Paddle's own names of parameters are such as linear_0.b_0.
+ADAMW_PADDLE = optimizer(
+    "paddle.optimizer.AdamW(0.01, parameters=params, weight_decay=0.1, apply_decay_param_fun=lambda n: 'bias' not in n), None"
+)
 SCHEDULE_TORCH = """
 def build_optimizer(cfg, model, steps):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     return optimizer, LambdaLR(optimizer, lambda i: min(1.0, (i + 1) / 5) / (1 + i))
 """
+SCHEDULE_LATE = optimizer(
+    "paddle.optimizer.SGD(schedule, parameters=params), schedule",
+    "schedule = LambdaDecay(0.1, lambda i: min(1.0, max(i, 1) / 5) / max(i, 1))",
+)
+LOSS = """
+def build_loss(cfg):
+    criterion = nn.CrossEntropyLoss(%s)
+    return lambda outputs, labels: criterion(outputs["logits"], labels)
+"""
+KEPT = """        self.kept = 0.0
+    def forward(self, x):
+        self.kept += 1.0
+        return self.kept * self.fc("""
+
 FAULTS = {
     # one module
-    "batch norm epsilon": Fault("cnn", [("self.bn2 = nn.BatchNorm2D(c)", "self.bn2 = nn.BatchNorm2D(c, epsilon=1e-3)")], path="blocks.0.bn2", cause="epsilon"),
-    "small epsilon": Fault("vit", [("self.norm, self.fc = nn.LayerNorm(16)", "self.norm, self.fc = nn.LayerNorm(16, epsilon=1e-6)")], path="norm", cause="epsilon"),
-    "another activation": Fault("cnn", [("self.act = nn.ReLU()", "self.act = nn.LeakyReLU(0.1)")], path="blocks.0.act", cause="type"),
+    "batch norm epsilon": Fault(
+        "cnn",
+        [("self.bn2 = nn.BatchNorm2D(c)", "self.bn2 = nn.BatchNorm2D(c, epsilon=1e-3)")],
+        path="blocks.0.bn2",
+        cause="epsilon",
+    ),
+    "small epsilon": Fault(
+        "vit",
+        [("self.norm, self.fc = nn.LayerNorm(16)", "self.norm, self.fc = nn.LayerNorm(16, epsilon=1e-6)")],
+        path="norm",
+        cause="epsilon",
+    ),
+    "another activation": Fault(
+        "cnn", [("self.act = nn.ReLU()", "self.act = nn.LeakyReLU(0.1)")], path="blocks.0.act", cause="type"
+    ),
     "gelu approximation": Fault("vit", [("nn.GELU()", "nn.GELU(approximate=True)")], path="layers.0.act", cause="approximate"),
-    "padding mode": Fault("cnn", [("self.conv2 = nn.Conv2D(c, c, 3, padding=1)", "self.conv2 = nn.Conv2D(c, c, 3, padding=1, padding_mode='reflect')")], path="blocks.0.conv2", cause="padding_mode"),
-    "dilation": Fault("cnn", [("self.stem = nn.Conv2D(3, 8, 3, padding=1)", "self.stem = nn.Conv2D(3, 8, 3, padding=2, dilation=2)")], path="stem", cause="dilation"),
+    "padding mode": Fault(
+        "cnn",
+        [("self.conv2 = nn.Conv2D(c, c, 3, padding=1)", "self.conv2 = nn.Conv2D(c, c, 3, padding=1, padding_mode='reflect')")],
+        path="blocks.0.conv2",
+        cause="padding_mode",
+    ),
+    "dilation": Fault(
+        "cnn",
+        [("self.stem = nn.Conv2D(3, 8, 3, padding=1)", "self.stem = nn.Conv2D(3, 8, 3, padding=2, dilation=2)")],
+        path="stem",
+        cause="dilation",
+    ),
     "pool leaves padding out": Fault("cnn", [(", exclusive=False", "")], path="pool", cause="exclusive"),
-    "pool of another kind": Fault("cnn", [("nn.AvgPool2D(3, stride=2, padding=1, exclusive=False)", "nn.MaxPool2D(3, stride=2, padding=1)")], path="pool", cause="MaxPool2D"),
-    "pool stride": Fault("cnn", [("3, stride=2, padding=1, exclusive=False", "3, stride=1, padding=1, exclusive=False")], path="pool", cause="stride"),
-    "dropout scales in eval": Fault("cnn", [("nn.Dropout(0.3)", "nn.Dropout(0.3, mode='downscale_in_infer')")], path="drop", cause="upscale_in_train"),
-    "padding_idx": Fault("vit", [("nn.Embedding(20, 16)", "nn.Embedding(20, 16, padding_idx=1)")], path="emb", cause="padding_idx"),
-    "time and batch exchanged": Fault("seq", [('direction="bidirect")', 'direction="bidirect", time_major=True)')], path="lstm", cause="time_major"),
+    "pool of another kind": Fault(
+        "cnn",
+        [("nn.AvgPool2D(3, stride=2, padding=1, exclusive=False)", "nn.MaxPool2D(3, stride=2, padding=1)")],
+        path="pool",
+        cause="MaxPool2D",
+    ),
+    "pool stride": Fault(
+        "cnn",
+        [("3, stride=2, padding=1, exclusive=False", "3, stride=1, padding=1, exclusive=False")],
+        path="pool",
+        cause="stride",
+    ),
+    "dropout scales in eval": Fault(
+        "cnn", [("nn.Dropout(0.3)", "nn.Dropout(0.3, mode='downscale_in_infer')")], path="drop", cause="upscale_in_train"
+    ),
+    "padding_idx": Fault(
+        "vit", [("nn.Embedding(20, 16)", "nn.Embedding(20, 16, padding_idx=1)")], path="emb", cause="padding_idx"
+    ),
+    "time and batch exchanged": Fault(
+        "seq", [('direction="bidirect")', 'direction="bidirect", time_major=True)')], path="lstm", cause="time_major"
+    ),
     "mask sense": Fault("seq", [("attn_mask=(x <= 14)", "attn_mask=(x > 14)")], path="mix", cause="mask"),
-    "batch norm in train mode": Fault("cnn", [("        x = self.blocks(", "        self.blocks[1].bn1.train()\n        x = self.blocks(")], path="blocks.1.bn1", cause="train mode"),
+    "batch norm in train mode": Fault(
+        "cnn",
+        [("        x = self.blocks(", "        self.blocks[1].bn1.train()\n        x = self.blocks(")],
+        path="blocks.1.bn1",
+        cause="train mode",
+    ),
     # code between modules
-    "missing residual": Fault("cnn", [("self.act(x + y)", "self.act(y)")], path="blocks.0.act", parent="blocks.0", after="blocks.0.bn2", cause="lacks the sum with the input of 'blocks.0'"),
-    "missing activation": Fault("cnn", [("self.act(self.bn1(self.conv1(x)))", "self.bn1(self.conv1(x))")], path="blocks.0.conv2", parent="blocks.0", after="blocks.0.bn1", before="blocks.0.conv2", cause="ReLU"),
-    "scaled residual": Fault("vit", [("return x + self.fc2", "return 0.5 * x + self.fc2")], path="layers.0", after="layers.0.fc2"),
-    "norm after instead of before": Fault("vit", [("x = x + self.attn(self.norm1(x))", "x = self.norm1(x + self.attn(x))")], path="layers.0.norm1", parent="layers.0"),
-    "attention scale": Fault("vit", [(" / math.sqrt(d // self.heads)", " / math.sqrt(d)")], path="layers.0.attn.drop", parent="layers.0.attn", after="layers.0.attn.v", cause="0.5 times"),
-    "attention without scale, 2 heads": Fault("vit", [("self.heads = 4", "self.heads = 2")], path="layers.0.attn.drop", parent="layers.0.attn", after="layers.0.attn.v", cause="heads"),
-    "softmax axis": Fault("vit", [(", -1))", ", 1))")], path="layers.0.attn.drop", parent="layers.0.attn", after="layers.0.attn.v", cause="along axis 1"),
-    "max for mean": Fault("cnn", [("x.mean((2, 3))", "x.max((2, 3))")], path="drop", parent="", after="blocks", before="drop"),
-    "wrong token": Fault("vit", [("[:, 0]", "[:, -1]")], path="fc", parent="", after="norm", before="fc"),
-    "wrong state": Fault("seq", [("_, h = self.gru(y)", "h, _ = self.gru(y)\n        h = h.transpose([1, 0, 2])")], path="fc", parent="", after="gru", before="fc"),
-    "scaled output": Fault("vit", [("return self.fc(self.norm(self.layers(self.emb(x)))[:, 0])", "return 2 * self.fc(self.norm(self.layers(self.emb(x)))[:, 0])")], path="", after="fc", cause="2 times"),
-    "scale outside of the model": Fault("cnn", add="\ndef forward(model, batch): return {'logits': model(batch[0] * 1.01)}\n", path="", parent="@forward", before="", cause="1.01 times"),
+    "missing residual": Fault(
+        "cnn",
+        [("self.act(x + y)", "self.act(y)")],
+        path="blocks.0.act",
+        parent="blocks.0",
+        after="blocks.0.bn2",
+        cause="the reference's is the input of 'blocks.0' plus the output of 'blocks.0.bn2'",
+    ),
+    "missing activation": Fault(
+        "cnn",
+        [("self.act(self.bn1(self.conv1(x)))", "self.bn1(self.conv1(x))")],
+        path="blocks.0.conv2",
+        parent="blocks.0",
+        after="blocks.0.bn1",
+        before="blocks.0.conv2",
+        cause="ReLU",
+    ),
+    "scaled residual": Fault(
+        "vit",
+        [("return x + self.fc2", "return 0.5 * x + self.fc2")],
+        path="layers.0",
+        after="layers.0.fc2",
+        cause="0.5 times the input",
+    ),
+    "norm after instead of before": Fault(
+        "vit",
+        [("x = x + self.attn(self.norm1(x))", "x = self.norm1(x + self.attn(x))")],
+        path="layers.0.norm1",
+        parent="layers.0",
+        cause="the port 'layers.0.attn' before 'layers.0.norm1'",
+    ),
+    "attention scale": Fault(
+        "vit",
+        [(" / math.sqrt(d // self.heads)", " / math.sqrt(d)")],
+        path="layers.0.attn.drop",
+        parent="layers.0.attn",
+        after="layers.0.attn.v",
+        cause="0.5 times",
+    ),
+    "attention without scale, 2 heads": Fault(
+        "vit",
+        [("self.heads = 4", "self.heads = 2")],
+        path="layers.0.attn.drop",
+        parent="layers.0.attn",
+        after="layers.0.attn.v",
+        cause="heads",
+    ),
+    "softmax axis": Fault(
+        "vit",
+        [(", -1))", ", 1))")],
+        path="layers.0.attn.drop",
+        parent="layers.0.attn",
+        after="layers.0.attn.v",
+        cause="along axis 1",
+    ),
+    "max for mean": Fault(
+        "cnn",
+        [("x.mean((2, 3))", "x.max((2, 3))")],
+        path="drop",
+        parent="",
+        after="blocks",
+        before="drop",
+        cause="the maximum over axes 2, 3",
+    ),
+    "wrong token": Fault(
+        "vit", [("[:, 0]", "[:, -1]")], path="fc", parent="", after="norm", before="fc", cause="position 6 of 7"
+    ),
+    "wrong state": Fault(
+        "seq",
+        [("_, h = self.gru(y)", "h, _ = self.gru(y)\n        h = h.transpose([1, 0, 2])")],
+        path="fc",
+        parent="",
+        after="gru",
+        before="fc",
+    ),
+    "scaled output": Fault(
+        "vit",
+        [
+            (
+                "return self.fc(self.norm(self.layers(self.emb(x)))[:, 0])",
+                "return 2 * self.fc(self.norm(self.layers(self.emb(x)))[:, 0])",
+            )
+        ],
+        path="",
+        after="fc",
+        cause="2 times",
+    ),
+    "scale outside of the model": Fault(
+        "cnn",
+        add="\ndef forward(model, batch): return {'logits': model(batch[0] * 1.01)}\n",
+        path="",
+        parent="@forward",
+        before="",
+        cause="1.01 times",
+    ),
     # random numbers
-    "dropout as a function": Fault("cnn", [("self.drop(x.mean((2, 3)))", "F.dropout(x.mean((2, 3)), 0.3)")], stage="random", path="", before="fc"),
-    "dropout left on": Fault("vit", [("        a = self.drop(", "        self.drop.train()\n        a = self.drop(")], stage="random", path="layers.0.attn.drop"),
+    "dropout as a function": Fault(
+        "cnn", [("self.drop(x.mean((2, 3)))", "F.dropout(x.mean((2, 3)), 0.3)")], stage="random", path="", before="fc"
+    ),
+    "dropout left on": Fault(
+        "vit",
+        [("        a = self.drop(", "        self.drop.train()\n        a = self.drop(")],
+        stage="random",
+        path="layers.0.attn.drop",
+    ),
     # loss
-    "loss summed": Fault("cnn", add="\ndef build_loss(cfg): return lambda outputs, labels: F.cross_entropy(outputs['logits'], labels, reduction='sum')\n", stage="loss", path="@loss", cause="6 times"),
-    "label smoothing": Fault("cnn", add_torch="\ndef build_loss(cfg):\n    criterion = nn.CrossEntropyLoss(label_smoothing=0.1)\n    return lambda outputs, labels: criterion(outputs['logits'], labels)\n",
-                             add="\ndef build_loss(cfg):\n    criterion = nn.CrossEntropyLoss()\n    return lambda outputs, labels: criterion(outputs['logits'], labels)\n", stage="loss", path="@loss", cause="label_smoothing"),
+    "loss summed": Fault("cnn", add_torch=LOSS % "", add=LOSS % "reduction='sum'", stage="loss", path="@loss", cause="6 times"),
+    "label smoothing": Fault(
+        "cnn", add_torch=LOSS % "label_smoothing=0.1", add=LOSS % "", stage="loss", path="@loss", cause="label_smoothing"
+    ),
     # backward
-    "detached": Fault("cnn", [("self.fc(self.drop(x.mean((2, 3))))", "self.fc(self.drop(x.mean((2, 3)).detach()))")], stage="backward", path="drop", parent="", after="blocks", before="drop"),
-    "no_grad": Fault("vit", [("x = x + self.attn(self.norm1(x))", "with paddle.no_grad(): a = self.attn(self.norm1(x))\n        x = x + a")], stage="backward"),
-    "frozen weight": Fault("cnn", [("self.bn1 = nn.BatchNorm2D(c)", "self.bn1 = nn.BatchNorm2D(c)\n        self.conv1.weight.stop_gradient = True")], stage="backward", path="blocks.2.conv1", cause="frozen"),
-    "frozen stem": Fault("cnn", [("self.drop = nn.Dropout(0.3)", "self.drop = nn.Dropout(0.3)\n        for p in self.stem.parameters(): p.stop_gradient = True")], stage="backward", path="stem", cause="frozen"),
-    "doubled gradient": Fault("cnn", [("x + y)", "2 * x - x.detach() + y)")], stage="backward", path="blocks.2", before="blocks.2.conv1"),
-    "gradient of the first of two": Fault("vit", [("return x + self.fc2(self.act(self.fc1(self.norm2(x))))", "y = self.norm2(x)\n        return x + self.fc2(self.act(2 * self.fc1(y) - self.fc1(y).detach()))")], stage="backward", path="layers.2.fc1"),
+    "detached": Fault(
+        "cnn",
+        [("self.fc(self.drop(x.mean((2, 3))))", "self.fc(self.drop(x.mean((2, 3)).detach()))")],
+        stage="backward",
+        path="drop",
+        parent="",
+        after="blocks",
+        before="drop",
+    ),
+    "no_grad": Fault(
+        "vit",
+        [("x = x + self.attn(self.norm1(x))", "with paddle.no_grad(): a = self.attn(self.norm1(x))\n        x = x + a")],
+        stage="backward",
+        path="layers.0.norm1",
+        parent="layers.0",
+        cause="no_grad",
+    ),
+    "frozen weight": Fault(
+        "cnn",
+        [("self.bn1 = nn.BatchNorm2D(c)", "self.bn1 = nn.BatchNorm2D(c)\n        self.conv1.weight.stop_gradient = True")],
+        stage="backward",
+        path="blocks.2.conv1",
+        cause="frozen",
+    ),
+    "frozen stem": Fault(
+        "cnn",
+        [
+            (
+                "self.drop = nn.Dropout(0.3)",
+                "self.drop = nn.Dropout(0.3)\n        for p in self.stem.parameters(): p.stop_gradient = True",
+            )
+        ],
+        stage="backward",
+        path="stem",
+        cause="frozen",
+    ),
+    "doubled gradient": Fault(
+        "cnn", [("x + y)", "2 * x - x.detach() + y)")], stage="backward", path="blocks.2", before="blocks.2.conv1"
+    ),
+    "gradient of the first of two": Fault(
+        "vit",
+        [
+            (
+                "return x + self.fc2(self.act(self.fc1(self.norm2(x))))",
+                "y = self.norm2(x)\n        return x + self.fc2(self.act(2 * self.fc1(y) - self.fc1(y).detach()))",
+            )
+        ],
+        stage="backward",
+        path="layers.2.fc1",
+    ),
     # optimizer and schedule
-    "weight decay": Fault("cnn", add=sgd("    return paddle.optimizer.Momentum(0.1, momentum=0.9, parameters=params, weight_decay=0.01), None"), stage="optimizer", cause="weight_decay"),
-    "weight decay of biases": Fault("vit",
-        add_torch="\ndef build_optimizer(cfg, model, steps):\n    ps = list(model.parameters())\n    return torch.optim.AdamW([{'params': [p for p in ps if p.ndim > 1]}, {'params': [p for p in ps if p.ndim < 2], 'weight_decay': 0.0}], lr=0.01, weight_decay=0.1), None\n",
-        add=sgd("    return paddle.optimizer.AdamW(0.01, parameters=params, weight_decay=0.1, apply_decay_param_fun=lambda n: 'bias' not in n), None"),
-        stage="optimizer", cause="weight_decay"),
-    "learning rate": Fault("cnn", add=sgd("    return paddle.optimizer.Momentum(0.2, momentum=0.9, parameters=params), None"), stage="schedule", cause="2 times"),
-    "nesterov": Fault("cnn", add=sgd("    return paddle.optimizer.Momentum(0.1, momentum=0.9, parameters=params, use_nesterov=True), None"), stage="optimizer", cause="nesterov"),
-    "no momentum": Fault("cnn", add=sgd("    return paddle.optimizer.SGD(0.1, parameters=params), None"), stage="optimizer", step=2, cause="momentum"),
-    "clipping": Fault("cnn", add=sgd("    return paddle.optimizer.Momentum(0.1, momentum=0.9, parameters=params, grad_clip=nn.ClipGradByGlobalNorm(0.1)), None"), stage="optimizer", cause="clips"),
-    "schedule late": Fault("cnn", add_torch=SCHEDULE_TORCH, add=sgd("    s = LambdaDecay(0.1, lambda i: min(1.0, max(i, 1) / 5) / max(i, 1))\n    return paddle.optimizer.SGD(s, parameters=params), s"), stage="schedule", cause="late"),
-    "parameter left out": Fault("cnn", add=sgd("    return paddle.optimizer.Momentum(0.1, momentum=0.9, parameters=params[:-2]), None"), stage="optimizer", parameters={"fc.weight", "fc.bias"}, cause="optimised"),
+    "weight decay": Fault("cnn", add=momentum(", weight_decay=0.01"), stage="optimizer", cause="weight_decay"),
+    "weight decay of biases": Fault("vit", add_torch=ADAMW_TORCH, add=ADAMW_PADDLE, stage="optimizer", cause="weight_decay"),
+    "learning rate": Fault("cnn", add=momentum(rate=0.2), stage="schedule", cause="2 times"),
+    "nesterov": Fault("cnn", add=momentum(", use_nesterov=True"), stage="optimizer", cause="nesterov"),
+    "no momentum": Fault(
+        "cnn", add=optimizer("paddle.optimizer.SGD(0.1, parameters=params), None"), stage="optimizer", step=2, cause="momentum"
+    ),
+    "clipping": Fault("cnn", add=momentum(", grad_clip=nn.ClipGradByGlobalNorm(0.1)"), stage="optimizer", cause="clips"),
+    "schedule late": Fault("cnn", add_torch=SCHEDULE_TORCH, add=SCHEDULE_LATE, stage="schedule", cause="late"),
+    "parameter left out": Fault(
+        "cnn",
+        add=optimizer("paddle.optimizer.Momentum(0.1, momentum=0.9, parameters=params[:-2]), None"),
+        stage="optimizer",
+        parameters={"fc.weight", "fc.bias"},
+        cause="does not have 2 of 25",
+    ),
     # train mode and second step
-    "momentum copied": Fault("cnn", [("self.bn2 = nn.BatchNorm2D(c)", "self.bn2 = nn.BatchNorm2D(c, momentum=0.1)")], stage="buffers", mode="train", path="blocks.0.bn2", cause="momentum"),
-    "statistics frozen": Fault("cnn", [("self.bn1 = nn.BatchNorm2D(c)", "self.bn1 = nn.BatchNorm2D(c, use_global_stats=True)")], mode="train", path="blocks.0.bn1"),
-    "train mode only": Fault("cnn", [("        return self.fc(", "        x = x * 1.1 if self.training else x\n        return self.fc(")], mode="train", path="drop", parent="", after="blocks"),
-    "state kept": Fault("vit", [("    def forward(self, x):\n        return self.fc(", "        self.kept = 0.0\n    def forward(self, x):\n        self.kept += 1.0\n        return self.kept * self.fc(")], step=2, path="", after="fc"),
+    "momentum copied": Fault(
+        "cnn",
+        [("self.bn2 = nn.BatchNorm2D(c)", "self.bn2 = nn.BatchNorm2D(c, momentum=0.1)")],
+        stage="buffers",
+        mode="train",
+        path="blocks.0.bn2",
+        cause="momentum",
+    ),
+    "statistics frozen": Fault(
+        "cnn",
+        [("self.bn1 = nn.BatchNorm2D(c)", "self.bn1 = nn.BatchNorm2D(c, use_global_stats=True)")],
+        mode="train",
+        path="blocks.0.bn1",
+        cause="use_global_stats",
+    ),
+    "train mode only": Fault(
+        "cnn",
+        [("        return self.fc(", "        x = x * 1.1 if self.training else x\n        return self.fc(")],
+        mode="train",
+        path="drop",
+        parent="",
+        after="blocks",
+    ),
+    "state kept": Fault("vit", [("    def forward(self, x):\n        return self.fc(", KEPT)], step=2, path="", after="fc"),
     # far from the input, and the port stops
-    "wrong shape": Fault("cnn", [("self.fc(self.drop(x.mean((2, 3))))", "self.fc(self.drop(x.mean((1, 2))))")], path="drop", parent="", after="blocks"),
-}  # fmt: skip
+    "wrong shape": Fault(
+        "cnn",
+        [("self.fc(self.drop(x.mean((2, 3))))", "self.fc(self.drop(x.mean((1, 2))))")],
+        path="drop",
+        parent="",
+        after="blocks",
+    ),
+}
 
 
 @pytest.fixture(scope="module")

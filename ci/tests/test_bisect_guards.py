@@ -49,7 +49,9 @@ def compare_recurrent(ours, theirs):
     x, y = both(draw(2, 5, 4))
     first, second = ours(x), theirs(y)
     close(first[0], second[0])
-    for a, b in zip(first[1] if isinstance(first[1], tuple) else [first[1]], second[1] if isinstance(second[1], tuple) else [second[1]]):
+    for a, b in zip(
+        first[1] if isinstance(first[1], tuple) else [first[1]], second[1] if isinstance(second[1], tuple) else [second[1]]
+    ):
         close(a, b)
     weight = draw(*first[0].shape)
     (first[0] * torch.tensor(weight)).sum().backward()
@@ -159,7 +161,9 @@ def test_nll_loss_with_ignored_labels(reduction, weighted, shape):
     labels.flat[[0, 3]] = -100
     weight = RANDOM.random(5).astype("float32") if weighted else None
     first = torch.nn.NLLLoss(weight=torch.tensor(weight) if weighted else None, reduction=reduction)(x, torch.tensor(labels))
-    second = paddle.nn.NLLLoss(weight=paddle.to_tensor(weight) if weighted else None, reduction=reduction)(y, paddle.to_tensor(labels))
+    second = paddle.nn.NLLLoss(weight=paddle.to_tensor(weight) if weighted else None, reduction=reduction)(
+        y, paddle.to_tensor(labels)
+    )
     close(first, second)
     first.backward()
     second.backward()

@@ -37,8 +37,12 @@ def nets(count, edit=("", "")):
     torch = NET.replace("COUNT", str(count))
     paddle = torch.replace("nn.Module", "nn.Layer").replace(*edit)
     rate = "\ndef build_optimizer(cfg, model, steps): return {}, None\n"
-    return Pair(torch + rate.format("torch.optim.SGD(model.parameters(), lr=1e-3)"),
-                paddle + rate.format("paddle.optimizer.SGD(1e-3, parameters=model.parameters())"), VECTOR, modes=("eval",))  # fmt: skip
+    return Pair(
+        torch + rate.format("torch.optim.SGD(model.parameters(), lr=1e-3)"),
+        paddle + rate.format("paddle.optimizer.SGD(1e-3, parameters=model.parameters())"),
+        VECTOR,
+        modes=("eval",),
+    )
 
 
 def test_a_crash_is_reported_with_its_module(tmp_path):
@@ -46,7 +50,9 @@ def test_a_crash_is_reported_with_its_module(tmp_path):
     pair = nets(3, crash)
     pair.paddle += "\nPARTS = []\ndef build_model(cfg):\n    net = Net()\n    PARTS[:] = list(net.parts)\n    return net\n"
     bisect_pairs.write(tmp_path / "pair", pair)
-    shutil.copytree(bisect_pairs.TEMPLATE / "pipeline", tmp_path / "pair" / "pipeline", ignore=shutil.ignore_patterns("work", "weights"))
+    shutil.copytree(
+        bisect_pairs.TEMPLATE / "pipeline", tmp_path / "pair" / "pipeline", ignore=shutil.ignore_patterns("work", "weights")
+    )
     command = [sys.executable, "-m", "pipeline", "bisect", "--json", "--mode", "eval"]
     environment = {**os.environ, "PYTHONPATH": ""}
     done = subprocess.run(command, cwd=tmp_path / "pair", env=environment, capture_output=True, text=True, check=False)

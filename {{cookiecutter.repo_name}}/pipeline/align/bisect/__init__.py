@@ -30,10 +30,15 @@ MODES = ("eval", "train")
 STEPS = 2
 #: In the second step the rounding errors of the first have gone through gradients and optimizer: limits are so much wider.
 LATER = 4
+SUMS = "sums that Paddle adds one by one in float32 made the first update differ by more than other rounding does"
 
 
 def run(
-    paths: Paths, cfg: Settings, overrides: Sequence[str] = (), debug: bool = False, mode: str | None = None,
+    paths: Paths,
+    cfg: Settings,
+    overrides: Sequence[str] = (),
+    debug: bool = False,
+    mode: str | None = None,
     show: Callable[[str], None] = print,
 ) -> Finding | None:
     """Capture both sides and compare. `mode`: "eval" or "train" only. Raises UserError where a side cannot run at all."""
@@ -51,7 +56,9 @@ def run(
     return compare(paths, modes, failures, show)
 
 
-def compare(paths: Paths, modes: Sequence[str], failures: Sequence[dict[str, Any]], show: Callable[[str], None]) -> Finding | None:
+def compare(
+    paths: Paths, modes: Sequence[str], failures: Sequence[dict[str, Any]], show: Callable[[str], None]
+) -> Finding | None:
     """Compare finished captures. `failures`: of the runner, for sides that stopped before the end."""
     plan = Plan.from_json(_read(paths.conversion))
     trees = {side: _read(paths.modules(side)) for side in SIDES}
@@ -69,8 +76,7 @@ def compare(paths: Paths, modes: Sequence[str], failures: Sequence[dict[str, Any
             finding = (_random(both, notes) if step == 0 else None) or stages.find()
             if finding is None and stages.sums_differ():
                 unclear.add(mode)
-                notes.append(f"in {mode} mode the second step was not compared: sums that Paddle adds one by one in float32 made the first"
-                             " update differ by more than other rounding")  # fmt: skip
+                notes.append(f"in {mode} mode the second step was not compared: {SUMS}")
         failed = [one for one in failures if one["job"].split("\t")[1:2] == [mode]]
         if finding is None and failed and (both is None or any(side.index["failed"] for side in (both.torch, both.paddle))):
             finding = _failure(paths, failed[0], mode, step, found)
@@ -102,14 +108,18 @@ def _random(both: Both, notes: list[str]) -> Finding | None:
     torch, paddle = (side.index["random"] for side in (both.torch, both.paddle))
     mode = both.torch.index["mode"]
     if torch and paddle:
-        notes.append(f"both sides draw random numbers in {mode} mode, first in '{torch['path']}' (torch) and '{paddle['path']}' (Paddle)")
+        notes.append(
+            f"both sides draw random numbers in {mode} mode, first in '{torch['path']}' (torch) and '{paddle['path']}' (Paddle)"
+        )
     if bool(torch) == bool(paddle):
         return None
     side, call = ("torch", torch) if torch else ("Paddle", paddle)
     kind = call["kind"].rpartition(".")[2]
     what = "while dropout is switched off" if mode == "train" else "such as dropout that stays active"
     where = f"'{call['path']}' ({kind})" if call["path"] else f"the model ({kind})"
-    finding = Finding("random", mode, 1, where + (f", before '{call['before']}'" if call["before"] else ""), before=call["before"])
+    finding = Finding(
+        "random", mode, 1, where + (f", before '{call['before']}'" if call["before"] else ""), before=call["before"]
+    )
     finding.torch, finding.paddle = (None if one is None else {"path": one["path"], "kind": kind} for one in (torch, paddle))
     finding.paragraph = (
         f"In {mode} mode: two forward passes of the {side} side differ although nothing changed but the random seed, first in"
@@ -127,7 +137,9 @@ def _failure(paths: Paths, failure: dict[str, Any], mode: str, step: int, found:
         setattr(finding, side, {"path": crumb.path, "kind": crumb.kind})
         finding.causes = [one.text for one in found if getattr(one, side) == crumb.path]
     cause = f" Likely cause: {'; '.join(finding.causes)}." if finding.causes else ""
-    finding.paragraph = f"The {side} side stopped during {finding.where}: {failure['message'].rstrip('.')}. Up to there nothing differs.{cause}"
+    finding.paragraph = (
+        f"The {side} side stopped during {finding.where}: {failure['message'].rstrip('.')}. Up to there nothing differs.{cause}"
+    )
     return finding
 
 
@@ -144,8 +156,8 @@ def _notes(looked: dict[tuple[str, int], Both], failed: Sequence[dict[str, Any]]
 
 def _momenta(tree: dict[str, Any]) -> dict[str, float]:
     """{path: momentum} of torch's batch normalisations."""
-    return {module["path"]: module["hyper"]["momentum"] for module in tree["modules"]
-            if module["hyper"].get("momentum") is not None and any(one["name"] == "running_var" for one in module["buffers"])}  # fmt: skip
+    norms = (module for module in tree["modules"] if any(buffer["name"] == "running_var" for buffer in module["buffers"]))
+    return {module["path"]: module["hyper"]["momentum"] for module in norms if module["hyper"].get("momentum") is not None}
 
 
 def _read(path: Any) -> Any:

@@ -5,16 +5,17 @@
 
 An index (see store.py) describes one step:
     side, mode, step
-    calls     in order of their start: {"path", "kind": class, "training", "parent": call or -1, "start", "end": times, null
-              where it failed, "inputs": [[name, value, share or null]...], "outputs": [[name, value]...]}; the paths
-              "@forward" and "@loss" are the contract's
+    calls     in order of their start: {"path", "kind": class, "training", "graph": whether one is built, "parent": call or
+              -1, "start", "end": times, null where it failed, "inputs": [[name, value, share or null]...], "outputs":
+              [[name, value]...]}; the paths "@forward" and "@loss" are the contract's
     values    {"data": number of the value that holds the numbers, "needs_grad"}
     tensors   "v<value>" and its gradient "g<value>", "s<call>.<share>" a module's share of an input's gradient,
               "p.<name>" gradient, "b.<name>" and "a.<name>" state before (first step) and after the optimizer step
     noise     {key: root mean square}: how far rounding errors in weights and inputs carry (see distance.py)
     jumps     {key: root mean square}: the same for what moves by jumps (see store.Meter)
     trainable {parameter: bool}, buffers [name...], aliases {module path: first path}, learning_rates, optimizer, loss,
-    random    null or the call whose code first draws random numbers: {path, kind, before: inner call or null}, silenced [function...], guards [note...], failed null or text
+    random    null or the call whose code first draws random numbers: {path, kind, before: inner call or null}
+    silenced  [function...], guards [note...], failed null or text
 """
 from __future__ import annotations
 
@@ -77,11 +78,14 @@ class _Run:
         tensors, loss = self.context.tensors(batch), self.context.contract.build_loss(self.context.cfg)
         optimizer, schedule, rates = self._at_peak(model)
         for step, sink in enumerate(sinks):
-            index = {**self.fixed, "step": step, "learning_rates": rates, "optimizer": self.optimizers.describe(optimizer, model)}
+            described = self.optimizers.describe(optimizer, model)
+            index = {**self.fixed, "step": step, "learning_rates": rates, "optimizer": described}
             self.backend.seed(self.context.cfg.align.seed + step)
             self._step(model, tensors, loss, optimizer, schedule, sink, index)
 
-    def _step(self, model: Any, tensors: tuple, loss: Any, optimizer: Any, schedule: Any, sink: Writer | Meter, index: dict) -> None:
+    def _step(
+        self, model: Any, tensors: tuple, loss: Any, optimizer: Any, schedule: Any, sink: Writer | Meter, index: dict[str, Any]
+    ) -> None:
         where = f"{self.mode} mode, step {index['step'] + 1}"
         tap = Tap(self.hooks, model, sink.put, self.backend.numpy, self.crumb, where)
         index.update(calls=tap.calls, values=tap.values, failed=None, aliases=self.hooks.aliases(model))
@@ -143,7 +147,9 @@ class _Run:
         index: dict[str, Any] = {}
         for seed in (1, 2):
             sink = Writer(path) if seed == 1 else Meter(Capture(path), 1)
-            tap = Tap(self.hooks, self.context.model(self.mode == "train"), sink.put, self.backend.numpy, self.crumb, "random numbers")
+            tap = Tap(
+                self.hooks, self.context.model(self.mode == "train"), sink.put, self.backend.numpy, self.crumb, "random numbers"
+            )
             self._outputs(seed, tap)
             index = {"calls": tap.calls, "values": tap.values}
             sink.close(index)
@@ -154,7 +160,8 @@ class _Run:
         def moves(tensors: list) -> bool:
             return any(noise.get(f"v{index['values'][value]['data']}", 0.0) for _, value, *_ in tensors)
 
-        events = [(call["start"], call, "inputs") for call in index["calls"]] + [(call["end"] or 0, call, "outputs") for call in index["calls"]]
+        events = [(call["start"], call, "inputs") for call in index["calls"]]
+        events += [(call["end"], call, "outputs") for call in index["calls"] if call["end"]]
         for _, call, what in sorted(events, key=lambda event: event[0]):
             if moves(call[what]):
                 parent = index["calls"][call["parent"]] if what == "inputs" else call

@@ -42,6 +42,11 @@ def attach(layer: paddle.nn.Layer, before: Callable, after: Callable) -> list[An
     ]
 
 
+def builds_graph() -> bool:
+    """Whether operations are recorded for the backward pass now."""
+    return paddle.is_grad_enabled()
+
+
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a tensor with plain memory."""
     return isinstance(value, paddle.Tensor) and value.is_dense()

@@ -36,6 +36,11 @@ def attach(module: torch.nn.Module, before: Callable, after: Callable) -> list[A
     ]
 
 
+def builds_graph() -> bool:
+    """Whether operations are recorded for the backward pass now."""
+    return torch.is_grad_enabled()
+
+
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a tensor with plain memory."""
     return isinstance(value, torch.Tensor) and value.layout is torch.strided

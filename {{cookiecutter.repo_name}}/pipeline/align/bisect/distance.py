@@ -80,7 +80,9 @@ def distance(torch: np.ndarray, paddle: np.ndarray, noise: float, limit: float =
         found = _plain(torch, other, noise, limit)
         if not found.bad:
             return Distance(**{**_fields(found), "how": how, "shapes": (torch.shape, paddle.shape)})
-    return plain or Distance(math.inf, size=rms(torch) if torch.dtype.kind == "f" else 1.0, how="shapes", shapes=(torch.shape, paddle.shape))
+    return plain or Distance(
+        math.inf, size=rms(torch) if torch.dtype.kind == "f" else 1.0, how="shapes", shapes=(torch.shape, paddle.shape)
+    )
 
 
 def _fields(found: Distance) -> dict[str, Any]:

@@ -9,12 +9,18 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pipeline.align.bisect.distance import Distance
+from pipeline.align.bisect.gradients import Gradients
 from pipeline.align.bisect.pairing import Pair
-from pipeline.align.bisect.search import Gradients, Place
+from pipeline.align.bisect.search import Place
 from pipeline.align.table import columns, number
 
 #: Calls of the neighbourhood before and after the finding.
 AROUND = 4
+#: Why a gradient is missing.
+MISSING = {
+    "frozen": "the parameter is frozen", "cut off": "the tensor is detached, or all that it depends on is frozen",
+    "none arrives": "what uses it is detached",
+}  # fmt: skip
 
 
 @dataclass
@@ -87,7 +93,7 @@ def _cell(value: dict[str, Any] | None) -> str:
 
 def name_of(call: dict[str, Any]) -> str:
     """A call for people."""
-    return {"": "the model", "@forward": "forward() of the contract", "@loss": "the loss"}.get(call["path"], f"'{call['path']}'")
+    return {"": "the model", "@forward": "forward() in port.py", "@loss": "the loss"}.get(call["path"], f"'{call['path']}'")
 
 
 def describe(call: dict[str, Any]) -> dict[str, str]:
@@ -98,7 +104,8 @@ def describe(call: dict[str, Any]) -> dict[str, str]:
 def both_names(pair: Pair) -> str:
     """A pair for people: path and type, of both sides where they differ."""
     torch, paddle = describe(pair.t), describe(pair.p)
-    kinds = torch["kind"] if torch["kind"].lower() == paddle["kind"].lower() else f"{torch['kind']} in torch, {paddle['kind']} in Paddle"
+    same = torch["kind"].lower() == paddle["kind"].lower()
+    kinds = torch["kind"] if same else f"{torch['kind']} in torch, {paddle['kind']} in Paddle"
     if pair.t["path"].startswith("@"):
         return name_of(pair.t)
     if torch["path"] == paddle["path"]:
@@ -111,11 +118,15 @@ def in_words(place: Place) -> str:
     if place.parent is None and place.inside and not place.after and not place.before:
         return both_names(place.pair) + _turn(place.pair)
     owner = place.pair if place.inside else place.parent
-    code = both_names(owner) if owner is not None else "the code that calls the model"
-    edges = [f"after {name_of(place.after.t)}{_turn(place.after)}" if place.after else "", f"before {name_of(place.before.t)}{_turn(place.before)}" if place.before else ""]
+    code = f"the forward code of {both_names(owner)}" if owner is not None else "the code that calls the model"
+    code = name_of(owner.t) if owner is not None and owner.t["path"].startswith("@") else code
+    edges = [
+        f"after {name_of(place.after.t)}{_turn(place.after)}" if place.after else "",
+        f"before {name_of(place.before.t)}{_turn(place.before)}" if place.before else "",
+    ]
     if all(edges):
-        return f"the forward code of {code}, between {edges[0].removeprefix('after ')} and {edges[1].removeprefix('before ')}"
-    return f"the forward code of {code}{', ' if any(edges) else ''}{''.join(edges)}"
+        return f"{code}, between {edges[0].removeprefix('after ')} and {edges[1].removeprefix('before ')}"
+    return f"{code}{', ' if any(edges) else ''}{''.join(edges)}"
 
 
 def _turn(pair: Pair) -> str:
@@ -123,6 +134,25 @@ def _turn(pair: Pair) -> str:
     path = pair.t["path"]
     calls = [number for number, call in enumerate(pair.both.torch.index["calls"]) if call["path"] == path]
     return f" (call {calls.index(pair.torch) + 1} of {len(calls)})" if len(calls) > 1 else ""
+
+
+def sentence(place: Place, stage: str) -> str:
+    """What goes wrong where, with numbers."""
+    agree = ""
+    if place.agreeing:
+        agree = " (exactly)" if place.agreeing.ratio == 0 else f" (to {place.agreeing.ratio:.2g} times rounding)"
+    if stage == "loss":
+        return f"The loss differs although the outputs of the network agree{agree}: {numbers(place.distance)}."
+    what = {"forward": "The forward pass", "backward": "The gradient"}[stage]
+    if place.missing:
+        side, _, why = place.missing.partition(": ")
+        name = {"torch": "torch", "paddle": "Paddle"}[side]
+        return f"{what} goes wrong in {in_words(place)}: {place.tensor} has no gradient in {name}: {MISSING[why]}."
+    lead = {"forward": "its inputs", "backward": "the gradients of its outputs"}[stage]
+    if not place.inside:
+        lead = {"forward": "the tensors before", "backward": "the gradients that arrive from the loss"}[stage]
+    subject = place.tensor if place.inside else f"{place.tensor} of {name_of(place.pair.t)}"
+    return f"{what} goes wrong in {in_words(place)}: {lead} agree{agree}, {subject} does not: {numbers(place.distance)}."
 
 
 def numbers(distance: Distance) -> str:
@@ -148,11 +178,10 @@ def neighbourhood(place: Place, gradients: Gradients | None) -> list[dict[str, A
         if gradients is None:
             row.update(start=_most(m.distance for m in pair.inputs), end=_most(m.distance for m in pair.outputs), own=None)
         else:
-            start = gradients.at_start(pair) if pair.complete else []
-            row.update(
-                start=_most(one.distance for one in start if one.parameter is None), own=_most(one.distance for one in start if one.parameter),
-                end=_most(one.distance for one in (gradients.at_end(pair) if pair.complete else [])),
-            )  # fmt: skip
+            start, end = (gradients.at_start(pair), gradients.at_end(pair)) if pair.complete else ([], [])
+            row["start"] = _most(one.distance for one in start if one.parameter is None)
+            row["own"] = _most(one.distance for one in start if one.parameter is not None)
+            row["end"] = _most(one.distance for one in end)
         rows.append(row)
     return rows
 

@@ -4,23 +4,22 @@
 """Likely causes of what was found at a place: settings, what runs there on one side only, and simple relations of the numbers."""
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from pipeline.align.bisect.pairing import Pair
+from pipeline.align.bisect.finding import name_of
+from pipeline.align.bisect.pairing import Both, Pair
+from pipeline.align.bisect.relations import LEFT, relation
 from pipeline.align.bisect.search import Place
 from pipeline.align.bisect.static import Difference
 
-#: A relation holds when less than this part of the difference is left.
-LEFT = 1e-3
-#: Elements that are looked at, at most and at least: a few numbers are in any relation.
-SAMPLE, FEWEST = 1 << 20, 8
+#: So many modules before the place are looked at for how the numbers came about.
+LAST = 5
+#: Paddle cuts log-probabilities there.
+CUT = 64
 #: Known differences of the frameworks, by fragments of Paddle's class name.
 TRAPS = {
     "Embedding": "with padding_idx Paddle returns zeros for that id whatever its row holds, torch returns the row",
-    "MultiHeadAttention": "a boolean mask keeps where true in Paddle and masks where true in torch; Paddle's layer is always batch-first",
+    "MultiHeadAttention": "true in a boolean mask keeps in Paddle and masks in torch; Paddle's layer is always batch-first",
     "GroupNorm": "Paddle's GroupNorm loses precision where the mean of its input is large",
     "Silu": "the gradient of Paddle's Silu is NaN below -88; paddle.nn.Swish is the same function without that",
     "LogSoftmax": "Paddle's log_softmax is cut at -64; x - logsumexp(x) is not",
@@ -32,12 +31,11 @@ TRAPS = {
 
 def causes(place: Place, settings: list[Difference], stage: str) -> list[str]:
     """The likely causes, the likeliest first."""
-    found = [*_training(place.pair), *(one.text for one in _settings_at(place, settings))]
+    found = [*_modes(place.pair), *(one.text for one in _settings_at(place, settings))]
     if stage == "forward":
         if not (place.inside and all(is_layer(call["kind"]) for call in (place.pair.t, place.pair.p))):
-            found += _ran_on_one_side(place)
-        relation = _relation(place)
-        found += [relation] if relation else []
+            found += _order(place) or _ran_on_one_side(place)
+        found += [text for text in [_relation(place)] if text]
     if not found and place.inside:
         kind = place.pair.p["kind"].rpartition(".")[2]
         found += [trap for name, trap in TRAPS.items() if kind == name]
@@ -49,12 +47,16 @@ def is_layer(kind: str) -> bool:
     return kind.startswith(("torch.nn.", "paddle.nn."))
 
 
-def _training(pair: Pair) -> list[str]:
+def _modes(pair: Pair) -> list[str]:
+    """Differing modes of the module: train or eval, and no_grad."""
+    name = name_of(pair.p)
+    if pair.t["graph"] != pair.p["graph"]:
+        return [f"{name} runs under no_grad in {'the reference' if pair.p['graph'] else 'the port'}"]
     modes = pair.t["training"], pair.p["training"]
     if None in modes or modes[0] == modes[1]:
         return []
     names = {True: "train", False: "eval"}
-    return [f"'{pair.p['path']}' is in {names[modes[1]]} mode in the port and in {names[modes[0]]} mode in the reference"]
+    return [f"{name} is in {names[modes[1]]} mode in the port and in {names[modes[0]]} mode in the reference"]
 
 
 def _settings_at(place: Place, settings: list[Difference]) -> list[Difference]:
@@ -72,85 +74,70 @@ def _settings_at(place: Place, settings: list[Difference]) -> list[Difference]:
 def _ran_on_one_side(place: Place) -> list[str]:
     """Unpaired calls in the code at fault."""
     texts = []
-    for side, paired, edge in (("torch", place.pair.both.by_torch, "t"), ("paddle", place.pair.both.by_paddle, "p")):
+    for side in ("torch", "paddle"):
         calls = getattr(place.pair.both, side).index["calls"]
-        owner = place.pair if place.inside else place.parent
-        start = getattr(place.after, edge)["end"] if place.after else getattr(owner, edge)["start"] if owner else 0
-        end = getattr(place.before, edge)["start"] if place.before else getattr(owner, edge)["end"] if owner else None
-        inside = [call for number, call in enumerate(calls)
-                  if number not in paired and call["start"] > (start or 0) and (end is None or call["start"] < end)]  # fmt: skip
-        names = [f"'{call['path']}' ({call['kind'].rpartition('.')[2]})" for call in inside]
-        texts.append(f"{', '.join(names[:4])}{' and more' if len(names) > 4 else ''}" if names else "")
+        loose = [calls[number] for number in place.loose(side)]
+        names = [f"'{call['path']}' ({call['kind'].rpartition('.')[2]})" for call in loose]
+        texts.append(f"{', '.join(names[:4])}{' and more' if len(names) > 4 else ''}")
     if not any(texts):
         return []
     sides = [f"{name} runs {text}" for name, text in zip(("torch", "Paddle"), texts) if text]
     return ["there " + " and ".join(sides) + ("" if all(texts) else ", which the other side does not, at least not as a module")]
 
 
+def _order(place: Place) -> list[str]:
+    """Modules that the two sides run in another order in the code at fault."""
+    inner = _inner(place)
+    ours, theirs = (sorted(inner, key=lambda pair: pair.t["start"]), sorted(inner, key=lambda pair: pair.p["start"]))
+    first = next(((x, y) for x, y in zip(ours, theirs) if x is not y), None)
+    if first is None:
+        return []
+    x, y = (f"'{pair.t['path']}'" for pair in first)
+    return [f"the reference runs {x} before {y}, the port {y} before {x}"]
+
+
+def _run_before(place: Place) -> list[Pair]:
+    """The last modules that the code at fault has called."""
+    inner = [pair for pair in _inner(place) if pair.complete and (place.inside or pair.t["end"] < place.pair.t["start"])]
+    return sorted(inner, key=lambda pair: pair.t["end"])[-LAST:]
+
+
+def _inner(place: Place) -> list[Pair]:
+    owner = place.owner
+    return [pair for pair in place.pair.both.pairs if owner is not None and pair.t["parent"] == owner.torch]
+
+
 def _relation(place: Place) -> str | None:
-    """What simple operation takes torch's tensor to Paddle's."""
-    both, inside = place.pair.both, place.inside
-    matched = [one for one in (place.pair.outputs if inside else place.pair.inputs) if one.distance.bad]
-    if not matched or place.distance is None:
+    """What the numbers of the tensor that differs say."""
+    both = place.pair.both
+    wrong = [one for one in (place.pair.outputs if place.inside else place.pair.inputs) if one.distance.bad]
+    if not wrong or place.distance is None:
         return None
-    one = max(matched, key=lambda one: one.distance.ratio)
-    a, b = (side.get(f"v{side.index['values'][value]['data']}") for side, value in ((both.torch, one.torch_value), (both.paddle, one.paddle_value)))
-    if a.dtype.kind != "f" or b.dtype.kind != "f":
-        return None
-    if a.shape != b.shape:
-        return f"shape {list(a.shape)} in torch, {list(b.shape)} in Paddle"
+    one = max(wrong, key=lambda one: one.distance.ratio)
     nearby: dict[str, np.ndarray] = {}
-    for pair in (place.pair, place.parent, place.after):
-        for m in (*pair.inputs, *pair.outputs) if pair is not None else ():
-            value = both.torch.get(f"v{both.torch.index['values'][m.torch_value]['data']}")
-            if not m.distance.bad and value.shape == a.shape:
-                nearby[f"the {'input' if m in pair.inputs else 'output'} of '{pair.t['path'] or 'the model'}'"] = value
-    if a.size > SAMPLE:
-        a, b, nearby = a[:1], b[:1], {name: value[:1] for name, value in nearby.items()}
-    return relation(a, b, nearby)
+    for pair, what in ((place.owner, "input"), *((pair, "output") for pair in _run_before(place))):
+        tensors = [] if pair is None else pair.outputs if what == "output" else pair.inputs
+        for m in tensors:
+            if not m.distance.bad:
+                name = f"{what} {m.torch} of {name_of(pair.t)}" if len(tensors) > 1 else f"the {what} of {name_of(pair.t)}"
+                nearby[name] = both.torch.value(m.torch_value)
+    return relation(both.torch.value(one.torch_value), both.paddle.value(one.paddle_value), nearby)
 
 
-def relation(torch: np.ndarray, paddle: np.ndarray, nearby: Mapping[str, np.ndarray]) -> str | None:
-    """A simple operation that makes Paddle's tensor from torch's or the other way, or from tensors nearby; None if none does."""
-    a, b = torch.astype(np.float64), paddle.astype(np.float64)
-    if a.size < FEWEST or not (np.isfinite(a).all() and np.isfinite(b).all()):
-        return None
-    gap = np.linalg.norm(a - b)
-
-    def same(x: Any, y: Any) -> bool:
-        return bool(np.linalg.norm(x - y) <= LEFT * min(gap, max(np.linalg.norm(a), np.linalg.norm(b))))
-
-    if not np.any(b):
-        return "the port's is zero everywhere"
-    factor = float((a * b).sum() / (a * a).sum()) if np.any(a) else 0.0
-    if factor and same(factor * a, b):
-        return f"the port's is {factor:.6g} times the reference's"
-    sums = [[axis for axis in range(x.ndim) if x.shape[axis] > 1 and np.allclose(x.sum(axis), 1, atol=1e-4)] for x in (a, b)]
-    if all(sums) and sums[0] != sums[1]:
-        return f"the port's sums to 1 along axis {sums[1][0]}, the reference's along axis {sums[0][0]}, as softmax over another axis would"
-    if all(sums) and a.min() > 0 and b.min() > 0:
-        logs = [np.log(x) - np.log(x).mean(sums[0][0], keepdims=True) for x in (a, b)]
-        factor = float((logs[0] * logs[1]).sum() / (logs[0] ** 2).sum()) if np.any(logs[0]) else 0.0
-        if np.linalg.norm(logs[1] - factor * logs[0]) <= LEFT * np.linalg.norm(logs[1]):
-            return f"what goes into the port's softmax is {factor:.4g} times the reference's"
-    for name, value in nearby.items():
-        value = value.astype(np.float64)
-        for text, made in ((f"the port's lacks the sum with {name}", a - value), (f"the port's adds {name}", a + value), (f"the port's is {name}", value)):
-            if same(made, b):
-                return text
-    for text, x, y in (
-        ("the port lacks a ReLU", np.maximum(b, 0), a), ("the port has a ReLU more", np.maximum(a, 0), b),
-        ("the port adds a constant to the reference's", a - a.mean(), b - b.mean()),
-    ):  # fmt: skip
-        if same(x, y):
-            return text
-    for axis in range(a.ndim):
-        if a.shape[axis] > 1:
-            if same(np.flip(a, axis), b):
-                return f"the port's has axis {axis} the other way round"
-            for shift in (1, -1):
-                if same(np.roll(a, shift, axis), b):
-                    return f"the port's is shifted by {shift} along axis {axis}"
-            if same(np.sort(a, axis), np.sort(b, axis)) and a.ndim > 1:
-                return f"the port's has the same numbers in another order along axis {axis}"
-    return None
+def of_loss(both: Both) -> list[str]:
+    """What settings and numbers of a loss that differs say."""
+    settings = [side.index["loss"] for side in (both.torch, both.paddle)]
+    texts = [f"{name} is {settings[1][name]!r} in the port and must be {settings[0][name]!r}"
+             for name in settings[0] if name in settings[1] and settings[0][name] != settings[1][name]]  # fmt: skip
+    pair = next(pair for pair in both.pairs if pair.t["path"] == "@loss")
+    torch, paddle = (float(side.value(value).ravel()[0]) for side, value in
+                     ((both.torch, pair.outputs[0].torch_value), (both.paddle, pair.outputs[0].paddle_value)))  # fmt: skip
+    arrays = [both.torch.value(one.torch_value) for one in pair.inputs]
+    count = next((len(array) for array in arrays if array.ndim), 1)
+    for factor, text in ((count, "sums, the reference takes the mean"), (1 / count, "takes the mean, the reference sums")):
+        if count > 1 and abs(paddle - factor * torch) <= LEFT * abs(paddle):
+            texts.append(f"the port's is {factor:.6g} times the reference's: it {text}")
+    spans = [float(np.ptp(array, axis=-1).max()) for array in arrays if array.dtype.kind == "f" and array.ndim > 1 and array.size]
+    if max(spans, default=0) > CUT:
+        texts.append(f"outputs of a sample span {max(spans):.3g}; Paddle's log_softmax, also in cross_entropy, is cut at -{CUT}")
+    return texts

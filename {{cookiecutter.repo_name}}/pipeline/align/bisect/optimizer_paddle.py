@@ -21,7 +21,7 @@ NAMES = {
 
 
 def describe(optimizer: Any, model: paddle.nn.Layer) -> dict[str, Any]:
-    """{"kind": class name, "clip": {"kind", "value"} or null, "parameters": {name: {common setting: value}}} of what is trained."""
+    """{"kind": class name, "clip": {"kind", "value"} or null, "parameters": {name: {common setting: value}}}."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     found: dict[str, dict[str, Any]] = {}
     for group in getattr(optimizer, "_param_groups", ()) or ():
@@ -56,7 +56,8 @@ def _decay(optimizer: Any, options: dict[str, Any], parameter: paddle.Tensor) ->
 def _regularizer(value: Any) -> tuple[str, float]:
     if value is None or isinstance(value, (int, float)):
         return "L2", float(value or 0.0)
-    return "L1" if "L1" in type(value).__name__ else "L2", float(getattr(value, "_coeff", getattr(value, "_regularization_coeff", 0.0)))
+    coefficient = getattr(value, "_coeff", getattr(value, "_regularization_coeff", 0.0))
+    return "L1" if "L1" in type(value).__name__ else "L2", float(coefficient)
 
 
 def _clip(clip: Any) -> dict[str, Any] | None:

@@ -10,8 +10,9 @@ import torch
 
 #: torch's name in a parameter group -> common name.
 NAMES = {
-    "lr": "learning_rate", "weight_decay": "weight_decay", "momentum": "momentum", "nesterov": "nesterov", "dampening": "dampening",
-    "eps": "epsilon", "amsgrad": "amsgrad", "alpha": "rho", "rho": "rho", "centered": "centered", "lr_decay": "lr_decay",
+    "lr": "learning_rate", "weight_decay": "weight_decay", "momentum": "momentum", "nesterov": "nesterov",
+    "dampening": "dampening", "eps": "epsilon", "amsgrad": "amsgrad", "alpha": "rho", "rho": "rho", "centered": "centered",
+    "lr_decay": "lr_decay",
 }  # fmt: skip
 
 
@@ -23,7 +24,8 @@ def describe(optimizer: Any, model: torch.nn.Module) -> dict[str, Any]:
         settings = {common: _number(group[name]) for name, common in NAMES.items() if name in group}
         if "betas" in group:
             settings["beta1"], settings["beta2"] = map(float, group["betas"])
-        settings["decay"] = "decoupled" if isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay") else "L2"
+        decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay")
+        settings["decay"] = "decoupled" if decoupled else "L2"
         for parameter in group["params"]:
             if parameter.requires_grad and id(parameter) in names:
                 found[names[id(parameter)]] = settings

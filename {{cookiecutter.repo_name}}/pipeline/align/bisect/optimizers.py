@@ -13,12 +13,15 @@ import numpy as np
 from pipeline.align.bisect.static import equal
 
 #: What a setting is where an optimizer does not have it.
-DEFAULTS = {"momentum": 0.0, "nesterov": False, "dampening": 0.0, "amsgrad": False, "centered": False, "weight_decay": 0.0, "lr_decay": 0.0}
+DEFAULTS = {
+    "momentum": 0.0, "nesterov": False, "dampening": 0.0, "amsgrad": False, "centered": False,
+    "weight_decay": 0.0, "lr_decay": 0.0,
+}  # fmt: skip
 #: torch's class -> Paddle's classes that are the same algorithm.
 SAME = {"sgd": ("sgd", "momentum"), "rmsprop": ("rmsprop",)}
 #: What Paddle computes differently whatever the settings.
 TRAPS = {
-    "RMSProp": "Paddle's RMSProp adds epsilon inside of the square root and folds the learning rate into the momentum: write the step yourself",
+    "RMSProp": "Paddle's RMSProp adds epsilon inside of the square root, torch outside: write the step yourself",
     "Adamax": "Paddle's Adamax adds epsilon in another place, which shows where gradients are near zero",
 }
 #: Two updates are in proportion, or apart by a multiple of the weights, when less than this part is left.
@@ -32,7 +35,8 @@ def differences(torch: Mapping[str, Any], paddle: Mapping[str, Any], names: Iter
     if kinds[1].lower() not in SAME.get(kinds[0].lower(), (kinds[0].lower(),)):
         texts.append(f"the port uses {kinds[1]} and the reference {kinds[0]}")
     if paddle["clip"]:
-        texts.append(f"the port's optimizer clips gradients ({paddle['clip']['kind']} {paddle['clip']['value']}), the reference's does not")
+        clip = f"{paddle['clip']['kind']} {paddle['clip']['value']}"
+        texts.append(f"the port's optimizer clips gradients ({clip}), the reference's does not")
     groups: dict[tuple, list[str]] = defaultdict(list)
     total = 0
     for ours, theirs in names:
@@ -44,12 +48,15 @@ def differences(torch: Mapping[str, Any], paddle: Mapping[str, Any], names: Iter
             for name in sorted({*mine, *other} - {"decay"}):
                 values = [side.get(name, DEFAULTS.get(name)) for side in (mine, other)]
                 if None not in values and not equal(*values):
-                    groups[name, *values].append(theirs)
+                    groups[(name, *values)].append(theirs)
             if mine["weight_decay"] and other["weight_decay"] and mine["decay"] != other["decay"]:
                 groups["kind of weight decay", mine["decay"], other["decay"]].append(theirs)
     texts += [trap for kind, trap in TRAPS.items() if kind == kinds[1]]
     for (name, right, wrong), members in groups.items():
         which = "all parameters" if len(members) == total else f"{len(members)} of {total} parameters ({_few(members)})"
+        if name == "optimised":
+            texts.append(f"{'the port' if right else 'the reference'}'s optimizer does not have {which}")
+            continue
         texts.append(f"{name} is {wrong!r} in the port and must be {right!r} for {which}")
     return texts
 

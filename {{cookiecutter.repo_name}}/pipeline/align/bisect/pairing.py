@@ -10,9 +10,8 @@ side, and a wrong pair would accuse the innocent. What is not paired counts as c
 """
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -24,8 +23,9 @@ from pipeline.align.bisect.store import Capture
 NEAR = 16
 #: Fragments of class names -> kind, for modules without parameters; in this order.
 KINDS = (
-    ("dropout", "dropout"), ("droppath", "dropout"), ("softmax", "softmax"), ("pool", "pool"), ("pad", "pad"), ("upsampl", "upsample"),
-    ("flatten", "shape"), ("fold", "shape"), ("shuffle", "shape"), ("norm", "norm"), ("identity", "identity"),
+    ("dropout", "dropout"), ("droppath", "dropout"), ("softmax", "softmax"), ("pool", "pool"), ("pad", "pad"),
+    ("upsampl", "upsample"), ("flatten", "shape"), ("fold", "shape"), ("shuffle", "shape"), ("norm", "norm"),
+    ("identity", "identity"),
     ("elu", "activation"), ("swish", "activation"), ("sigmoid", "activation"), ("tanh", "activation"), ("softplus", "activation"),
     ("softsign", "activation"), ("mish", "activation"), ("silu", "activation"), ("shrink", "activation"), ("glu", "activation"),
     ("activation", "activation"),
@@ -91,7 +91,9 @@ class Both:
     flipping ReLU may do counts as noise.
     """
 
-    def __init__(self, torch: Capture, paddle: Capture, modules: Iterable[tuple[str, str]], limit: float = LIMIT, jumps: bool = True):
+    def __init__(
+        self, torch: Capture, paddle: Capture, modules: Iterable[tuple[str, str]], limit: float = LIMIT, jumps: bool = True
+    ):
         self.torch, self.paddle, self.modules, self.limit, self.jumps = torch, paddle, list(modules), limit, jumps
         self._distances: dict[tuple[str, str], Distance] = {}
         self.by_torch: dict[int, Pair] = {}
@@ -113,14 +115,9 @@ class Both:
         noise = max(self.torch.noise.get(torch, 0.0), self.paddle.noise.get(paddle, 0.0))
         return max(noise, self.torch.jumps.get(torch, 0.0), self.paddle.jumps.get(paddle, 0.0)) if self.jumps else noise
 
-    def elements(self, value: int) -> int:
-        """Number of elements of a value of torch's."""
-        return math.prod(self.torch.tensors[f"v{self.torch.index['values'][value]['data']}"][1])
-
     def values(self, torch: int, paddle: int) -> Distance:
         """The distance of two values."""
-        keys = (f"v{side.index['values'][value]['data']}" for side, value in ((self.torch, torch), (self.paddle, paddle)))
-        return self.distance(*keys)
+        return self.distance(self.torch.key(torch), self.paddle.key(paddle))
 
     def match(self, torch: Sequence[Sequence], paddle: Sequence[Sequence]) -> list[Matched]:
         """Pair lists of [name, value, ...]: by name; where that does not agree, with any that does; the rest by name and order.
@@ -156,7 +153,8 @@ class Both:
                 self._add(t, p, hard=True)
         soft = []
         for torch, paddle in _groups(self.modules, self.torch.index["aliases"], self.paddle.index["aliases"]):
-            mine = [sorted(n for path in paths for n in calls[side].get(path, ())) for side, paths in (("torch", torch), ("paddle", paddle))]
+            mine = [sorted(number for path in paths for number in calls[side].get(path, ()))
+                    for side, paths in (("torch", torch), ("paddle", paddle))]  # fmt: skip
             if any(path in holders["torch"] for path in torch) and any(path in holders["paddle"] for path in paddle):
                 self._by_number(*mine)
             else:
@@ -196,7 +194,7 @@ class Both:
 
     def _by_order(self) -> None:
         """Pair what is left without parameters between the same hard neighbours."""
-        gaps = [_gaps(side, paired, lambda pair: pair.torch) for side, paired in ((self.torch, self.by_torch), (self.paddle, self.by_paddle))]
+        gaps = [_gaps(side, paired) for side, paired in ((self.torch, self.by_torch), (self.paddle, self.by_paddle))]
         places: dict[Any, list[int]] = defaultdict(list)
         for number, gap in gaps[1].items():
             places[gap].append(number)
@@ -204,8 +202,8 @@ class Both:
             self._soft(number, places.get(gap, ()))
 
 
-def _gaps(side: Capture, paired: dict[int, Pair], name: Callable[[Pair], int]) -> dict[int, tuple]:
-    """{unpaired call: (what hard event came before it)} in order; the same on both sides, named after torch's calls."""
+def _gaps(side: Capture, paired: dict[int, Pair]) -> dict[int, tuple]:
+    """{unpaired call: the hard event before it} in order; named after torch's calls, so the same on both sides."""
     calls, found, last = side.index["calls"], {}, ("start", -1)
     holders = _holders(side)
     events = sorted([(call["start"], "start", n) for n, call in enumerate(calls)]
@@ -213,7 +211,7 @@ def _gaps(side: Capture, paired: dict[int, Pair], name: Callable[[Pair], int]) -
     for _, what, number in events:
         pair = paired.get(number)
         if pair is not None and pair.hard:
-            last = (what, name(pair))
+            last = (what, pair.torch)
         elif pair is None and what == "start" and calls[number]["path"] not in holders:
             found[number] = last
     return found

@@ -12,19 +12,17 @@ import numpy as np
 
 from pipeline.align.bisect import hints, optimizers, search
 from pipeline.align.bisect.distance import CLOSE, LIMIT, Distance, distance
-from pipeline.align.bisect.finding import Finding, both_names, describe, in_words, name_of, neighbourhood, numbers
+from pipeline.align.bisect.finding import Finding, both_names, describe, in_words, neighbourhood, numbers, sentence
+from pipeline.align.bisect.gradients import Gradients, parameter_distance
 from pipeline.align.bisect.pairing import Both
-from pipeline.align.bisect.search import Gradients, Place
+from pipeline.align.bisect.search import Place
 from pipeline.align.bisect.static import Difference
 from pipeline.align.bisect.store import rms
 from pipeline.align.convert import Plan
 from pipeline.align.convert.plan import Row
-from pipeline.align.table import number
 
 #: Learning rates agree to this part of themselves; Paddle stores some of them as float32.
 RATE = 1e-6
-#: Paddle cuts log-probabilities there.
-CUT = 64
 
 
 class Stages:
@@ -63,10 +61,7 @@ class Stages:
         """The loss of agreeing outputs."""
         found = self._at(search.loss(self.both), "loss")
         if found is not None:
-            torch, paddle = (side.index["loss"] for side in (self.both.torch, self.both.paddle))
-            found.causes += [f"{name} is {paddle[name]!r} in the port and must be {torch[name]!r}"
-                             for name in torch.keys() & paddle.keys() if torch[name] != paddle[name]]  # fmt: skip
-            found.causes += _loss_causes(self.both)
+            found.causes += hints.of_loss(self.both)
             _write(found)
         return found
 
@@ -78,10 +73,11 @@ class Stages:
         faint = search.backward(self.plain, self.rows) if place is None else place
         if faint is None:
             return None
-        call = faint.pair.torch
-        entered = self.plain.by_torch.get(call)
-        if entered is not None and max((one.distance.ratio for one in (*entered.inputs, *entered.outputs)), default=0.0) > self._near:
-            earlier = search.forward(self.plain, entered) or search.forward(self.close, self.close.by_torch.get(call, entered))
+        entered = self.plain.by_torch.get(faint.pair.torch)
+        ratios = [] if entered is None else [one.distance.ratio for one in (*entered.inputs, *entered.outputs)]
+        if max(ratios, default=0.0) > self._near:
+            near = self.close.by_torch.get(faint.pair.torch)
+            earlier = search.forward(self.plain, entered) or (near and search.forward(self.close, near))
             if earlier is not None:
                 return self._at(earlier, "forward")
         return self._at(place, "backward")
@@ -98,12 +94,15 @@ class Stages:
         found = self._new("schedule", "the learning rate schedule (build_optimizer)")
         found.tensor = f"learning rate of iteration {first}"
         found.distance = {"torch": float(torch[first]), "paddle": float(paddle[first])}
-        found.paragraph = f"{found.tensor}: {torch[first]:.6g} in torch, {paddle[first]:.6g} in Paddle; {int(wrong.sum())} of {count} iterations differ."
-        for shift, a, b, text in ((1, torch[:-1], paddle[1:], "one iteration late"), (-1, torch[1:], paddle[:-1], "one iteration early")):
+        found.paragraph = (
+            f"{found.tensor}: {torch[first]:.6g} in torch, {paddle[first]:.6g} in Paddle;"
+            f" {int(wrong.sum())} of {count} iterations differ."
+        )
+        for a, b, text in ((torch[:-1], paddle[1:], "late"), (torch[1:], paddle[:-1], "early")):
             if len(a) > 1 and np.allclose(a, b, rtol=RATE, atol=0) and np.ptp(a):
-                found.causes.append(f"the port's schedule is {text}: step it once after every optimizer.step(), and not before the first")
-        if first and np.ptp(paddle[: count]) == 0:
-            found.causes.append("the port's learning rate never changes: pass the schedule itself to the optimizer, and return it")
+                found.causes.append(f"the port's schedule is one iteration {text}: step it once after every optimizer.step()")
+        if first and np.ptp(paddle) == 0:
+            found.causes.append("the port's learning rate never changes: pass the schedule itself to the optimizer and return it")
         ratio = paddle / np.where(torch == 0, np.nan, torch)
         if not found.causes and np.isfinite(ratio).all() and np.ptp(ratio) < 1e-6 * abs(ratio[0]):
             found.causes.append(f"the port's is {ratio[0]:.4g} times the reference's throughout")
@@ -129,40 +128,39 @@ class Stages:
         """What the optimizer step made of agreeing gradients."""
         if self._failed() or self.mode == "train":
             return None
-        wrong = [row for row in self.rows if row.kind == "param" and self._after(row).bad]
+        rows = self._stored("param")
+        wrong = [row for row in rows if self._after(row).bad]
         if not wrong:
             return None
-        total = sum(row.kind == "param" for row in self.rows)
         found = self._new("optimizer", f"the optimizer step ({self.both.paddle.index['optimizer']['kind']})")
         found.parameters = [row.paddle for row in wrong]
         worst = max(wrong, key=lambda row: self._after(row).ratio)
         found.tensor, found.distance = worst.paddle, self._after(worst).to_json()
-        pairs = [(row.torch, row.paddle) for row in self.rows if row.kind == "param"]
+        pairs = [(row.torch, row.paddle) for row in rows]
         found.causes += optimizers.differences(self.both.torch.index["optimizer"], self.both.paddle.index["optimizer"], pairs)
         found.causes += sorted(set(filter(None, (self._explained(row) for row in wrong[:3]))))
-        which = "All parameters" if len(wrong) == total else f"{len(wrong)} of {total} parameters"
+        which = "All parameters" if len(wrong) == len(rows) else f"{len(wrong)} of {len(rows)} parameters"
         found.paragraph = (
-            f"{which} change differently from agreeing gradients: {', '.join(found.parameters[:4])}{', ...' if len(wrong) > 4 else ''};"
-            f" farthest off is {worst.paddle}, {numbers(self._after(worst))}."
+            f"{which} change differently from agreeing gradients: {', '.join(found.parameters[:4])}"
+            f"{', ...' if len(wrong) > 4 else ''}; farthest off is {worst.paddle}, {numbers(self._after(worst))}."
         )
         _write(found)
         return found
 
     def sums_differ(self) -> bool:
         """Whether parameters after the step differ, though no more than their gradients explain."""
-        return not self._failed() and any(search.parameter_distance(self.both, row, "a").bad for row in self.rows if row.kind == "param")
+        return not self._failed() and any(parameter_distance(self.both, row, "a").bad for row in self._stored("param"))
 
     def buffers(self) -> Finding | None:
         """Running statistics and other buffers after the step."""
         if self._failed():
             return None
-        wrong = [(row, gap) for row in self.rows if row.kind == "buffer" and (gap := self._buffer(row)).bad]
+        wrong = [(row, gap) for row in self._stored("buffer") if (gap := self._buffer(row)).bad]
         if not wrong:
             return None
         row, gap = wrong[0]
-        path = row.paddle.rpartition(".")[0]
         pair = next((pair for pair in self.both.pairs if pair.hard and pair.t["path"] == row.torch.rpartition(".")[0]), None)
-        found = self._new("buffers", both_names(pair) if pair else f"'{path}'")
+        found = self._new("buffers", both_names(pair) if pair else f"'{row.paddle.rpartition('.')[0]}'")
         if pair is not None:
             found.torch, found.paddle = describe(pair.t), describe(pair.p)
             found.causes += [one.text for one in self.settings if one.torch == pair.t["path"]]
@@ -171,6 +169,11 @@ class Stages:
         found.paragraph = f"{row.paddle} after the step: {numbers(gap)}; {len(wrong)} buffers differ."
         _write(found)
         return found
+
+    def _stored(self, kind: str) -> list[Row]:
+        """Rows of a kind ("param" or "buffer") whose tensors are known after the step."""
+        held = self.both.torch.tensors, self.both.paddle.tensors
+        return [row for row in self.rows if row.kind == kind and f"a.{row.torch}" in held[0] and f"a.{row.paddle}" in held[1]]
 
     def _closer(self, find: Callable[[Both], Place | None]) -> Place | None:
         """The place that `find` gives, or an earlier one that only a closer look shows.
@@ -191,11 +194,11 @@ class Stages:
         torch, paddle = (f"{key}.{name}" for key, name in (("p", row.torch), ("p", row.paddle)))
         share = 0.0
         if torch in self.both.torch.tensors and paddle in self.both.paddle.tensors:
-            gradient = search.parameter_distance(self.both, row, "p")
+            gradient = parameter_distance(self.both, row, "p")
             share = min(1.0, gradient.mean / gradient.size) if gradient.size and gradient.mean is not None else 0.0
         start, prefix = (self.first, "a") if self.first else (self.both, "b")
         moved = rms(self.both.torch.get(f"a.{row.torch}"), start.torch.get(f"{prefix}.{row.torch}"))
-        return search.parameter_distance(self.both, row, "a", share * moved)
+        return parameter_distance(self.both, row, "a", share * moved)
 
     def _buffer(self, row: Row) -> Distance:
         """The distance of a buffer; of a running variance, from what Paddle's biased estimate has to be.
@@ -212,11 +215,12 @@ class Stages:
         before = start.torch.get(f"{prefix}.{row.torch}"), row.move(start.paddle.get(f"{prefix}.{row.paddle}"), "torch")
         kept, count = (1 - self.momenta[path]) ** len(counts), len(counts) / sum(1 / n for n in counts)
         expected = kept * before[1] + (torch.astype(np.float64) - kept * before[0]) * (count - 1) / count
-        return distance(expected.astype(torch.dtype), paddle, self.both.noise(f"a.{row.torch}", f"a.{row.paddle}"), self.both.limit)
+        noise = self.both.noise(f"a.{row.torch}", f"a.{row.paddle}")
+        return distance(expected.astype(torch.dtype), paddle, noise, self.both.limit)
 
     def _values(self, pair: Any) -> int:
         """Values per channel of what a batch normalisation took."""
-        shape = self.both.torch.tensors[f"v{self.both.torch.index['values'][pair.t['inputs'][0][1]]['data']}"][1]
+        shape = self.both.torch.value(pair.t["inputs"][0][1]).shape
         return int(np.prod(shape) // shape[1]) if len(shape) > 1 else int(shape[0])
 
     def _explained(self, row: Row) -> str | None:
@@ -243,42 +247,9 @@ class Stages:
         found.tensor, found.distance = place.tensor, place.distance.to_json() if place.distance else None
         found.causes = hints.causes(place, self.settings, stage)
         found.table = neighbourhood(place, Gradients(self.both, self.rows) if stage == "backward" else None)
-        found.paragraph = _sentence(place, stage)
+        found.paragraph = sentence(place, stage)
         _write(found)
         return found
-
-
-def _loss_causes(both: Both) -> list[str]:
-    """What the numbers of a differing loss say."""
-    texts = []
-    pair = next(pair for pair in both.pairs if pair.t["path"] == "@loss")
-    torch, paddle = (float(np.asarray(side.get(f"v{value}")).ravel()[0]) for side, value in
-                     ((both.torch, pair.outputs[0].torch_value), (both.paddle, pair.outputs[0].paddle_value)))  # fmt: skip
-    arrays = {one.torch: both.torch.get(f"v{both.torch.index['values'][one.torch_value]['data']}") for one in pair.inputs}
-    count = next((len(array) for array in arrays.values() if array.ndim), 1)
-    for factor, text in ((count, "sums over the batch where the reference takes the mean"), (1 / count, "takes the mean where the reference sums")):
-        if count > 1 and abs(paddle - factor * torch) <= 1e-4 * abs(paddle):
-            texts.append(f"the port's is {factor:.6g} times the reference's: it {text}")
-    spans = [float(np.ptp(array, axis=-1).max()) for array in arrays.values() if array.dtype.kind == "f" and array.ndim > 1 and array.size]
-    if max(spans, default=0) > CUT:
-        texts.append(f"outputs of one sample span {max(spans):.3g}, and Paddle's log_softmax, also inside cross_entropy, is cut at -{CUT}")
-    return texts
-
-
-def _sentence(place: Place, stage: str) -> str:
-    what = {"forward": "The forward pass", "loss": "The loss", "backward": "The gradient"}[stage]
-    agree = f" (worst {place.agreeing.ratio:.2g} times rounding)" if place.agreeing else ""
-    if place.missing:
-        side, _, why = place.missing.partition(": ")
-        reason = {"frozen": "the parameter is frozen there", "cut off": "the tensor is detached there, or all behind it is frozen",
-                  "none arrives": "none arrives there: what uses it is detached"}[why]  # fmt: skip
-        return f"{what} goes wrong in {in_words(place)}: {place.tensor} has no gradient in {side.capitalize()}, as {reason}."
-    lead = {"forward": "inputs", "loss": "outputs of the network", "backward": "output gradients"}[stage]
-    if not place.inside:
-        lead = "what was computed before it" if stage == "forward" else "the gradients that arrive from the loss"
-    seen = numbers(place.distance)
-    subject = place.tensor if place.inside else f"{place.tensor} of {name_of(place.pair.t)}"
-    return f"{what} goes wrong in {in_words(place)}: {lead} agree{agree}, {subject} does not: {seen}."
 
 
 def _write(found: Finding) -> None:

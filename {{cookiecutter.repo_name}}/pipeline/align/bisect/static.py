@@ -19,8 +19,9 @@ from pipeline.align.convert.tree import class_key
 NAMES = {
     "eps": "epsilon", "layer_norm_eps": "epsilon", "ksize": "kernel_size", "kernel_sizes": "kernel_size", "strides": "stride",
     "paddings": "padding", "dilations": "dilation", "output_sizes": "output_size", "dim": "axis", "start_dim": "start_axis",
-    "end_dim": "stop_axis", "end_axis": "stop_axis", "lambd": "threshold", "min_val": "min", "max_val": "max",
-    "return_indices": "return_mask", "divisor_override": "divisor", "norm_first": "normalize_before", "nonlinearity": "activation",
+    "end_dim": "stop_axis", "lambd": "threshold", "min_val": "min", "max_val": "max",
+    "return_indices": "return_mask", "divisor_override": "divisor", "norm_first": "normalize_before",
+    "nonlinearity": "activation",
 }  # fmt: skip
 #: Attributes that say nothing about what is computed, or that weights already agree in.
 IGNORED = {
@@ -34,6 +35,7 @@ SAME_CLASS = {
     "silu": ("swish",), "threshold": ("thresholdedrelu",), "rnn": ("simplernn",), "rnncell": ("simplernncell",),
     "modulelist": ("layerlist",), "moduledict": ("layerdict",),
 }  # fmt: skip
+FROZEN = " frozen"
 #: What padding must be where "SAME" would drop the dilation.
 NO_DILATION = "dilation * (kernel_size - 1) / 2"
 #: The mode of torch's dropout; Paddle's other one scales the output in eval mode.
@@ -63,13 +65,18 @@ class Difference:
         """For people."""
         meaning = f" ({MEANINGS[self.setting]})" if self.setting in MEANINGS else ""
         where = f"'{self.paddle or 'the model'}'" if self.torch == self.paddle else f"'{self.paddle}' (torch: '{self.torch}')"
+        if self.setting.endswith(FROZEN):
+            states = [("trained", "frozen (stop_gradient)")[bool(value)] for value in (self.paddle_value, self.torch_value)]
+            return f"{self.setting.removesuffix(FROZEN)} of {where} is {states[0]} in the port and must be {states[1]}"
         name, values = self.setting, [self.paddle_value, self.torch_value]
         if name in OPPOSITE:
             name, values = OPPOSITE[name], [not value for value in values]
         return f"{name} of {where} is {values[0]!r} in the port and must be {values[1]!r}{meaning}"
 
 
-def differences(torch_tree: Mapping[str, Any], paddle_tree: Mapping[str, Any], pairs: Iterable[tuple[str, str]]) -> list[Difference]:
+def differences(
+    torch_tree: Mapping[str, Any], paddle_tree: Mapping[str, Any], pairs: Iterable[tuple[str, str]]
+) -> list[Difference]:
     """All settings that differ in `pairs` of module paths, in their order. The trees are those of convert.describe_*."""
     sides = [{module["path"]: module for module in tree["modules"]} for tree in (torch_tree, paddle_tree)]
     found = []
@@ -91,12 +98,14 @@ def _compare(torch: Mapping[str, Any], paddle: Mapping[str, Any]) -> list[Differ
     frozen = [{tensor["name"]: not tensor["trainable"] for tensor in module["params"]} for module in (torch, paddle)]
     for name in frozen[0].keys() & frozen[1].keys():
         if frozen[0][name] != frozen[1][name]:
-            found.append(Difference(*where, f"{name} frozen", frozen[0][name], frozen[1][name]))
+            found.append(Difference(*where, name + FROZEN, frozen[0][name], frozen[1][name]))
     for name in mine:
         if name in other and not equal(mine[name], other[name]) and not _same_padding(name, mine, other):
             found.append(Difference(*where, name, mine[name], other[name]))
     if "Dropout" in classes[1] and other.get("mode", UPSCALE) != UPSCALE:
         found.append(Difference(*where, "mode", UPSCALE, other["mode"]))
+    if other.get("use_global_stats") is not None:
+        found.append(Difference(*where, "use_global_stats", None, other["use_global_stats"]))
     if other.get("align_mode", 0) != 0:
         found.append(Difference(*where, "align_mode", 0, other["align_mode"]))
     if mine.get("padding") == other.get("padding") == "same" and other.get("dilation", 1) != 1:

@@ -99,6 +99,14 @@ class Capture:
         self.noise: dict[str, float] = self.index.get("noise", {})
         self.jumps: dict[str, float] = self.index.get("jumps", {})
 
+    def value(self, number: int) -> np.ndarray:
+        """The numbers of a value."""
+        return self.get(self.key(number))
+
+    def key(self, number: int) -> str:
+        """Key of the numbers of a value."""
+        return f"v{self.index['values'][number]['data']}"
+
     def get(self, key: str) -> np.ndarray:
         """The tensor of a key, a view of the file; KeyError where there is none."""
         offset, shape, dtype = self.tensors[key]

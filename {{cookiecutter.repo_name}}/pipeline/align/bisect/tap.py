@@ -107,8 +107,10 @@ class Tap:
             return None
         self._crumb.drop(f"{self._where}, forward", path, kind.rpartition(".")[2])
         number = len(self.calls)
-        call = {"path": path, "kind": kind, "training": training, "parent": self._stack[-1][0] if self._stack else -1,
-                "start": self._tick(), "inputs": [], "outputs": [], "end": None}  # fmt: skip
+        call = {
+            "path": path, "kind": kind, "training": training, "graph": self._hooks.builds_graph(),
+            "parent": self._stack[-1][0] if self._stack else -1, "start": self._tick(), "inputs": [], "outputs": [], "end": None,
+        }  # fmt: skip
         self.calls.append(call)
         copies: dict[int, tuple[Any, Any, int, str]] = {}
 
