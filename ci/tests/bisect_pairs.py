@@ -104,7 +104,7 @@ def write(folder: Path, pair: Pair) -> None:
 
 
 def capture(folder: Path, pairs: dict[str, Pair]) -> dict[tuple[str, str], float]:
-    """Write every pair in `folder` and capture it; a side that fails leaves <side>.failed.json. Returns {(side, name): seconds}."""
+    """Write every pair in `folder` and capture it; a failed side leaves <side>.failed.json. Returns {(side, name): seconds}."""
     for name, pair in pairs.items():
         write(folder / name, pair)
     environment = {**os.environ, "PYTHONPATH": str(TEMPLATE), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
