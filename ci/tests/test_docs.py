@@ -20,7 +20,10 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 #: What the documents mention and only a run makes.
-MADE = re.compile(r"log_reprod/|test_tipc/output/|output|build/|\.venv|test_tipc/data/digits/|pipeline/work/|inference\.|(forward|bp_align|train_align)_")
+MADE = re.compile(
+    r"log_reprod/|test_tipc/output/|output|build/|\.venv|test_tipc/data/digits/|pipeline/work/|inference\."
+    r"|(forward|bp_align|train_align)_"
+)
 
 
 @pytest.fixture(scope="module")

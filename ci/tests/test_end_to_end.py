@@ -340,7 +340,8 @@ sys.path[:0] = [".", "torch_ref"]
 import torch
 import reference
 from pipeline.align.settings import load_settings
-raw, ema = ({f"module.{k}": v for k, v in reference.build_model(load_settings("port.yaml")).state_dict().items()} for _ in range(2))
+cfg = load_settings("port.yaml")
+raw, ema = ({f"module.{k}": v for k, v in reference.build_model(cfg).state_dict().items()} for _ in range(2))
 torch.save({"state_dict": raw, "ema": ema, "epoch": 3}, "trained.pth")
 """
     call(copy, "-c", code, expect=0)

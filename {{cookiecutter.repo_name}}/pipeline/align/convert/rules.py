@@ -59,8 +59,9 @@ def register(torch_class_name: str, paddle_class_name: str, params: Sequence[tup
     """Teach the converter a pair of your own module types.
 
     `params`: (torch name, paddle name, op) per parameter or buffer, names relative to the module, op one of "id", "T",
-    "reshape", "perm 1,0,2" (see ops.py). Class names are full paths (torch.nn.Linear), or for your own classes just the name. A parameter that both
-    modules lack is skipped; one that only one of them has is an error. In pipeline/own_layers.py, which is imported where it exists:
+    "reshape", "perm 1,0,2" (see ops.py). Class names are full paths (torch.nn.Linear), or for your own classes just the
+    name. A parameter that both modules lack is skipped; one that only one of them has is an error. In
+    pipeline/own_layers.py, which is imported where it exists:
 
         from pipeline.align.convert import register
         register("models.layers.Projection", "models.layers.Projection",

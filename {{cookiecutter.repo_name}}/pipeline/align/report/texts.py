@@ -193,6 +193,7 @@ CHINESE_PARTS: Texts = {
     "order": "训练数据顺序与学习率曲线",
     "first_losses": "最初几次迭代的损失",
     "train_align": "最终指标",
+    "benchmark": "最终指标与论文相比",
 }
 
 ENGLISH_PARTS: Texts = {part.name: part.title for node in NODES for part in node.parts}
