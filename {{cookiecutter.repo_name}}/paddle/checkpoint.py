@@ -50,8 +50,9 @@ def load_weights(model: paddle.nn.Layer, path: str | Path) -> None:
     path = find(path)
     try:
         with safe_open(path, framework="np") as file:
-            _check(state, {name: file.get_slice(name) for name in file.keys() if not name.startswith(TRAINING)}, path)
-            loaded = {name: file.get_tensor(name) for name in state}
+            keys = _with_tied(state, {name: name for name in file.keys() if not name.startswith(TRAINING)})
+            _check(state, {name: file.get_slice(key) for name, key in keys.items()}, path)
+            loaded = {name: file.get_tensor(keys[name]) for name in state}
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path} is no complete safetensors file: {error}") from None
     for name, tensor in state.items():
@@ -94,6 +95,15 @@ def _write(path: Path, arrays: dict[str, np.ndarray], metadata: dict[str, str] |
             os.fsync(file.fileno())
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; what was there is unchanged, make room and resume") from None
+
+
+def _with_tied(state: Mapping[str, Any], keys: dict[str, str]) -> dict[str, str]:
+    """`keys` ({name: key in the file}) with tied tensors under each of their names; a file may hold them once."""
+    tied: dict[Any, list[str]] = {}
+    for name, tensor in state.items():
+        tied.setdefault(id(tensor), []).append(name)
+    held = {name: [keys[other] for other in names if other in keys] for names in tied.values() for name in names}
+    return {**{name: found[0] for name, found in held.items() if found}, **keys}
 
 
 def _check(state: Mapping[str, Any], stored: Mapping[str, Any], path: str | Path) -> None:
