@@ -248,6 +248,147 @@ class Net(nn.Layer):
         return self.fc(self.norm(y.transpose([0, 2, 1])).mean(-1))
 """
 
+
+def net(base: str, init: str, result: str) -> str:
+    """A network of one statement each."""
+    return f"""
+class Net(nn.{base}):
+    def __init__(self):
+        super().__init__()
+        {init}
+    def forward(self, x):
+        {result}
+"""
+
+
+ENCODER = [
+    net(
+        "Module",
+        "self.emb, self.fc = nn.Embedding(20, 16), nn.Linear(16, 5)\n"
+        "        layer = nn.TransformerEncoderLayer(16, 4, 32, norm_first=True, activation='gelu')\n"
+        "        self.enc = nn.TransformerEncoder(layer, 2)",
+        "return self.fc(self.enc(self.emb(x.t())).mean(0))",
+    ),
+    net(
+        "Layer",
+        "self.emb, self.fc = nn.Embedding(20, 16), nn.Linear(16, 5)\n"
+        "        layer = nn.TransformerEncoderLayer(16, 4, 32, normalize_before=True, activation='gelu')\n"
+        "        self.enc = nn.TransformerEncoder(layer, 2)",
+        "return self.fc(self.enc(self.emb(x)).mean(1))",
+    ),
+]
+# A dataclass with keyword arguments on one side, a dict with positional ones on the other.
+OUTPUTS = [
+    """
+import dataclasses
+@dataclasses.dataclass
+class Out:
+    last: object
+    hidden: object = None
+class Enc(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(12, 8), nn.Linear(8, 8)
+    def forward(self, x, scale=None, mask=None):
+        h = torch.tanh(self.a(x)) * scale
+        return Out(self.b(h), (h,))
+"""
+    + net(
+        "Module",
+        "self.enc, self.fc = Enc(), nn.Linear(8, 5)",
+        "o = self.enc(x, scale=torch.ones(8) / 2); return self.fc(o.last + o.hidden[0])",
+    ),
+    """
+class Enc(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(12, 8), nn.Linear(8, 8)
+    def forward(self, x, scale):
+        h = paddle.tanh(self.a(x)) * scale
+        return {"hidden": [h], "last": self.b(h)}
+"""
+    + net(
+        "Layer",
+        "self.enc, self.fc = Enc(), nn.Linear(8, 5)",
+        "o = self.enc(x, paddle.ones([8]) / 2); return self.fc(o['last'] + o['hidden'][0])",
+    ),
+]
+TIED = [
+    net(
+        "Module",
+        "self.emb, self.a, self.out = nn.Embedding(5, 12), nn.Linear(12, 12), nn.Linear(12, 5, bias=False)\n"
+        "        self.out.weight = self.emb.weight",
+        "return self.out(torch.tanh(self.a(self.emb(x % 5)).mean(1)))",
+    ),
+    net(
+        "Layer",
+        "self.emb, self.a = nn.Embedding(5, 12), nn.Linear(12, 12)",
+        "return paddle.matmul(paddle.tanh(self.a(self.emb(x % 5)).mean(1)), self.emb.weight, transpose_y=True)",
+    ),
+]
+NORMS = [
+    net(
+        "Module",
+        "self.a, self.b = nn.utils.weight_norm(nn.Linear(12, 8)), nn.utils.spectral_norm(nn.Linear(8, 8))\n"
+        "        self.n, self.fc = nn.LayerNorm(8, elementwise_affine=False), nn.Linear(8, 5)\n"
+        "        self.bn = nn.BatchNorm1d(8, affine=False)",
+        "return self.fc(self.bn(torch.tanh(self.bn(self.n(self.b(self.a(x))))) * 2 + 1))",
+    ),
+    net(
+        "Layer",
+        "self.a, self.b = nn.utils.weight_norm(nn.Linear(12, 8), dim=1), nn.utils.spectral_norm(nn.Linear(8, 8))\n"
+        "        self.n, self.fc = nn.LayerNorm(8, weight_attr=False, bias_attr=False), nn.Linear(8, 5)\n"
+        "        self.bn = nn.BatchNorm1D(8, weight_attr=False, bias_attr=False)",
+        "return self.fc(self.bn(paddle.tanh(self.bn(self.n(self.b(self.a(x))))) * 2 + 1))",
+    ),
+]
+DOUBLE = [
+    net(
+        "Module",
+        "self.a, self.fc = nn.Linear(12, 16).double(), nn.Linear(16, 5).double()",
+        "return self.fc(torch.tanh(self.a(x.double())))",
+    ),
+    net("Layer", "self.a, self.fc = nn.Linear(12, 16), nn.Linear(16, 5)", "return self.fc(paddle.tanh(self.a(x)))"),
+]
+# Random numbers that no switch reaches, in train mode.
+DROP_PATH = [
+    net(
+        "Module",
+        "self.a, self.b, self.fc = nn.Linear(12, 16), nn.Linear(16, 16), nn.Linear(16, 5)",
+        "h = self.a(x); return self.fc(h + self.b(h) * (torch.rand(len(h), 1).round() if self.training else 1))",
+    ),
+    net(
+        "Layer",
+        "self.a, self.b, self.fc = nn.Linear(12, 16), nn.Linear(16, 16), nn.Linear(16, 5)",
+        "h = self.a(x); return self.fc(h + self.b(h) * (paddle.rand([len(h), 1]).round() if self.training else 1))",
+    ),
+]
+OWN_DROPOUT = [
+    net(
+        "Module",
+        "self.a, self.drop, self.fc = nn.Linear(12, 16), nn.Dropout(0.3), nn.Linear(16, 5)",
+        "return self.fc(self.drop(self.a(x)))",
+    ),
+    net(
+        "Layer",
+        "self.a, self.fc = nn.Linear(12, 16), nn.Linear(16, 5)",
+        "h = self.a(x); return self.fc(h * paddle.bernoulli(paddle.full(h.shape, 0.7)) / 0.7 if self.training else h)",
+    ),
+]
+FROZEN = [
+    net(
+        "Module",
+        "self.a, self.bn, self.fc, self.idle = nn.Linear(12, 16), nn.BatchNorm1d(16), nn.Linear(16, 5), nn.Linear(3, 3)\n"
+        "        self.a.requires_grad_(False)",
+        "return self.fc(self.bn(self.a(x)))",
+    ),
+    net(
+        "Layer",
+        "self.a, self.bn, self.fc, self.idle = nn.Linear(12, 16), nn.BatchNorm1D(16), nn.Linear(16, 5), nn.Linear(3, 3)\n"
+        "        for p in self.a.parameters(): p.stop_gradient = True",
+        "return self.fc(self.bn(self.a(x)))",
+    ),
+]
 STYLES = {
     "renamed": Style(CNN_TORCH, RENAMED, IMAGE),
     "renamed, residual missing": Style(CNN_TORCH, RENAMED, IMAGE, fault=("self.act(x + y)", "self.act(y)"), parent="blocks.0"),
@@ -297,6 +438,25 @@ STYLES = {
     ),
     "additive mask": Style(SEQ_TORCH, SEQ_PADDLE),
     "additive mask, wrong step": Style(SEQ_TORCH, SEQ_PADDLE, fault=("y[:, -1]", "y[:, 0]"), path="fc", parent=""),
+    "encoder": Style(*ENCODER),
+    "encoder, wrong order": Style(
+        *ENCODER, fault=("normalize_before=True", "normalize_before=False"), path="enc.layers.0.norm1", parent="enc.layers.0"
+    ),
+    "structured outputs": Style(*OUTPUTS, VECTOR),
+    "structured outputs, wrong one": Style(*OUTPUTS, VECTOR, fault=("+ o['hidden'][0]", "+ o['last']"), path="fc", parent=""),
+    "tied": Style(*TIED),
+    "tied, one use cut off": Style(
+        *TIED, fault=("self.emb.weight, tr", "self.emb.weight.detach(), tr"), stage="backward", path="emb"
+    ),
+    "normalised weights": Style(*NORMS, VECTOR),
+    "double precision": Style(*DOUBLE, VECTOR),
+    "double precision, activation": Style(*DOUBLE, VECTOR, fault=("paddle.tanh", "F.relu"), path="fc", parent=""),
+    "random paths": Style(*DROP_PATH, VECTOR),
+    "random paths, scaled before": Style(
+        *DROP_PATH, VECTOR, fault=("self.a(x)", "self.a(x * (1.1 if self.training else 1))"), path="a"
+    ),
+    "own dropout": Style(*OWN_DROPOUT, VECTOR),
+    "frozen and idle": Style(*FROZEN, VECTOR),
     "defects worked around": Style(DEFECTS_TORCH, DEFECTS_PADDLE),
 }
 

@@ -41,7 +41,10 @@ def run(
     mode: str | None = None,
     show: Callable[[str], None] = print,
 ) -> Finding | None:
-    """Capture both sides and compare. `mode`: "eval" or "train" only. Raises UserError where a side cannot run at all."""
+    """Capture both sides, compare and remove the tensors, unless `debug`. `mode`: "eval" or "train" only.
+
+    Raises UserError where a side cannot run at all.
+    """
     from pipeline.align import runner
     from pipeline.align.worker import FIRST_JOB
 
@@ -53,7 +56,11 @@ def run(
     for failure in failures:
         if failure["kind"] in ("user", "stopped") or not failure["job"].startswith("capture"):
             raise UserError(f"{failure['side']} side, {failure['job']}: {failure['message']}")
-    return compare(paths, modes, failures, show)
+    try:
+        return compare(paths, modes, failures, show)
+    finally:
+        for file in () if debug else paths.work.glob("*/bisect/*.bin"):
+            file.unlink()
 
 
 def compare(
@@ -73,8 +80,11 @@ def compare(
         if both is not None:
             looked[mode, step] = both
             stages = Stages(both, plan, found, momenta, looked.get((mode, step - 1)))
-            finding = (_random(both, notes) if step == 0 else None) or stages.find()
-            if finding is None and stages.sums_differ():
+            draws = _random(both, notes) if step == 0 else False
+            finding = draws if isinstance(draws, Finding) else stages.find(before_random=draws)
+            if draws:
+                unclear.add(mode)
+            elif finding is None and stages.sums_differ():
                 unclear.add(mode)
                 notes.append(f"in {mode} mode the second step was not compared: {SUMS}")
         failed = [one for one in failures if one["job"].split("\t")[1:2] == [mode]]
@@ -103,29 +113,35 @@ def _open(paths: Paths, mode: str, step: int, plan: Plan) -> Both | None:
     return Both(Capture(stems[0]), Capture(stems[1]), plan.modules, LIMIT * (1 if step == 0 else LATER))
 
 
-def _random(both: Both, notes: list[str]) -> Finding | None:
-    """Random numbers that only one side draws. Where both do, no numbers behind them can be compared."""
+def _random(both: Both, notes: list[str]) -> Finding | bool:
+    """The finding that one side draws random numbers, or whether both do, so that numbers behind cannot be compared.
+
+    In train mode one side may draw them by own code where the other's dropout was switched off: that is no fault either.
+    """
     torch, paddle = (side.index["random"] for side in (both.torch, both.paddle))
     mode = both.torch.index["mode"]
-    if torch and paddle:
-        notes.append(
-            f"both sides draw random numbers in {mode} mode, first in '{torch['path']}' (torch) and '{paddle['path']}' (Paddle)"
-        )
-    if bool(torch) == bool(paddle):
-        return None
-    side, call = ("torch", torch) if torch else ("Paddle", paddle)
-    kind = call["kind"].rpartition(".")[2]
+    if not torch and not paddle:
+        return False
+    side, other = (both.torch, both.paddle) if torch else (both.paddle, both.torch)
+    if (torch and paddle) or (mode == "train" and other.index["silenced"]):
+        where = ", ".join(f"{name}: in {_of(one)}" for name, one in (("torch", torch), ("Paddle", paddle)) if one)
+        notes.append(f"random numbers are drawn in {mode} mode ({where}); what comes after them was not compared")
+        return True
+    call, name = side.index["random"], {"torch": "torch", "paddle": "Paddle"}[side.index["side"]]
+    finding = Finding("random", mode, 1, _of(call), before=call["before"])
+    setattr(finding, side.index["side"], {"path": call["path"], "kind": call["kind"].rpartition(".")[2]})
     what = "while dropout is switched off" if mode == "train" else "such as dropout that stays active"
-    where = f"'{call['path']}' ({kind})" if call["path"] else f"the model ({kind})"
-    finding = Finding(
-        "random", mode, 1, where + (f", before '{call['before']}'" if call["before"] else ""), before=call["before"]
-    )
-    finding.torch, finding.paddle = (None if one is None else {"path": one["path"], "kind": kind} for one in (torch, paddle))
     finding.paragraph = (
-        f"In {mode} mode: two forward passes of the {side} side differ although nothing changed but the random seed, first in"
+        f"In {mode} mode: two forward passes of the {name} side differ although nothing changed but the random seed, first in"
         f" {finding.where}. It draws random numbers, {what}; the other side does not."
     )
     return finding
+
+
+def _of(call: dict[str, Any]) -> str:
+    kind = call["kind"].rpartition(".")[2]
+    where = f"'{call['path']}' ({kind})" if call["path"] else f"the model ({kind})"
+    return where + (f", before '{call['before']}'" if call["before"] else "")
 
 
 def _failure(paths: Paths, failure: dict[str, Any], mode: str, step: int, found: list[Difference]) -> Finding:

@@ -16,12 +16,13 @@ from pipeline.align.bisect.static import Difference
 LAST = 5
 #: Paddle cuts log-probabilities there.
 CUT = 64
-#: Known differences of the frameworks, by fragments of Paddle's class name.
+#: Known differences of the frameworks, by Paddle's class name, or by the beginning of torch's.
 TRAPS = {
     "Embedding": "with padding_idx Paddle returns zeros for that id whatever its row holds, torch returns the row",
     "MultiHeadAttention": "true in a boolean mask keeps in Paddle and masks in torch; Paddle's layer is always batch-first",
     "GroupNorm": "Paddle's GroupNorm loses precision where the mean of its input is large",
     "Silu": "the gradient of Paddle's Silu is NaN below -88; paddle.nn.Swish is the same function without that",
+    "Parametrized": "torch's parametrizations.spectral_norm updates u before v; utils.spectral_norm and Paddle's v before u",
     "LogSoftmax": "Paddle's log_softmax is cut at -64; x - logsumexp(x) is not",
     "LSTM": "Paddle's recurrent layers are batch-first by default, torch's time-first",
     "GRU": "Paddle's recurrent layers are batch-first by default, torch's time-first",
@@ -36,9 +37,9 @@ def causes(place: Place, settings: list[Difference], stage: str) -> list[str]:
         if not (place.inside and all(is_layer(call["kind"]) for call in (place.pair.t, place.pair.p))):
             found += _order(place) or _ran_on_one_side(place)
         found += [text for text in [_relation(place)] if text]
-    if not found and place.inside:
-        kind = place.pair.p["kind"].rpartition(".")[2]
-        found += [trap for name, trap in TRAPS.items() if kind == name]
+    if not found and place.inside and stage == "forward":
+        kinds = [call["kind"].rpartition(".")[2] for call in (place.pair.t, place.pair.p)]
+        found += [trap for name, trap in TRAPS.items() if kinds[1] == name or kinds[0].startswith(name)]
     return found
 
 

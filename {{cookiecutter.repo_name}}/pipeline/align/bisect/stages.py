@@ -45,8 +45,11 @@ class Stages:
         """The same under a closer look."""
         return Both(self.both.torch, self.both.paddle, self.both.modules, self._near, jumps=False)
 
-    def find(self) -> Finding | None:
-        """The first thing that differs."""
+    def find(self, before_random: bool = False) -> Finding | None:
+        """The first thing that differs; with `before_random` only in what comes before random numbers are drawn."""
+        if before_random:
+            place = self._closer(search.forward)
+            return self._at(place, "forward") if place is not None and self._time(place) < self._first_random() else None
         for stage in (self.forward, self.loss, self.backward, self.schedule, self.optimizer, self.buffers):
             found = stage()
             if found is not None:
@@ -170,6 +173,19 @@ class Stages:
         _write(found)
         return found
 
+    def _time(self, place: Place) -> int:
+        return place.pair.t["end"] if place.inside and place.pair.complete else place.pair.t["start"]
+
+    def _first_random(self) -> int:
+        """When the first random number is drawn, in torch's time or that of the counterpart of Paddle's call."""
+        times = []
+        for side, key in ((self.both.torch, "t"), (self.both.paddle, "p")):
+            drawn = side.index["random"]
+            if drawn:
+                path = drawn["before"] or drawn["path"]
+                times += [pair.t["start"] for pair in self.both.pairs if getattr(pair, key)["path"] == path][:1] or [0]
+        return min(times, default=0)
+
     def _stored(self, kind: str) -> list[Row]:
         """Rows of a kind ("param" or "buffer") whose tensors are known after the step."""
         held = self.both.torch.tensors, self.both.paddle.tensors
@@ -246,6 +262,9 @@ class Stages:
         found.after, found.before = (one.t["path"] if one else None for one in (place.after, place.before))
         found.tensor, found.distance = place.tensor, place.distance.to_json() if place.distance else None
         found.causes = hints.causes(place, self.settings, stage)
+        tied = [name for name, first in self.plan.aliases["torch"].items() if place.tensor == f"gradient of {first}"]
+        if tied and not place.missing:
+            found.causes.append(f"it is also {', '.join(tied)}: one of its uses may be cut off, or not be tied in the port")
         found.table = neighbourhood(place, Gradients(self.both, self.rows) if stage == "backward" else None)
         found.paragraph = sentence(place, stage)
         _write(found)

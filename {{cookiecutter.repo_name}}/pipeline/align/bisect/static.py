@@ -45,7 +45,7 @@ OPPOSITE = {"include_pad": "exclusive", "batch_first": "time_major"}
 MEANINGS = {
     "momentum": "Paddle's weighs the old value, torch's the new one: 1 - torch's",
     "include_pad": "the opposite of torch's count_include_pad, also by default",
-    "batch_first": "the opposite of torch's batch_first, also by default; Paddle's attention is always batch-first",
+    "batch_first": "the opposite of torch's batch_first, also by default",
     "approximate": "torch's 'none' is False, 'tanh' is True",
 }
 
@@ -140,8 +140,8 @@ def common(hyper: Mapping[str, Any], bases: Iterable[str], side: str) -> dict[st
         found["approximate"] = found["approximate"] == "tanh"
     if "align_corners" in found and found["align_corners"] is None:
         found["align_corners"] = False
-    if side == "paddle" and any(kind.startswith("MultiHeadAttention") for kind in kinds):
-        found["batch_first"] = True
+    if any(kind.startswith("MultiheadAttention") for kind in kinds):  # Paddle's is always batch-first
+        found.pop("batch_first", None)
     return found
 
 
@@ -155,7 +155,7 @@ def equal(torch: Any, paddle: Any) -> bool:
 def _value(value: Any) -> Any:
     """Lists of one repeated value as that value, text in lower case."""
     if isinstance(value, str):
-        return value.lower()
+        return value.lower().lstrip("_")
     if isinstance(value, (list, tuple)):
         items = [_value(item) for item in value]
         return items[0] if items and all(item == items[0] for item in items) else items

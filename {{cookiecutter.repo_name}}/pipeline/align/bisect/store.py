@@ -92,7 +92,7 @@ class Capture:
         try:
             self.index: dict[str, Any] = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
             file = path.with_suffix(".bin")
-            self._raw = np.memmap(file, np.uint8, "r") if file.stat().st_size else np.empty(0, np.uint8)
+            self._raw = np.asarray(np.memmap(file, np.uint8, "r")) if file.stat().st_size else np.empty(0, np.uint8)
         except (OSError, ValueError) as error:
             raise UserError(f"{path}.json is missing or damaged ({error}); run: python -m pipeline bisect") from None
         self.tensors: dict[str, list] = self.index["tensors"]

@@ -88,6 +88,7 @@ class Tap:
         self.listening = False
         for handle in self._handles:
             handle.remove()
+        self._known.clear()  # their gradient hooks know this object: a cycle that no garbage collector sees
 
     def outer(self, path: str, inputs: Any) -> Any:
         """Begin a call that is no module: "@forward" and "@loss". Returns the inputs to use."""
