@@ -73,19 +73,25 @@ def _failure(paths: Paths, node: Node) -> str | None:
 
 
 def _summarise(paths: Paths, cfg: Settings, node: Node, parts: list[PartResult]) -> NodeResult:
+    """The node's state is the worst of its parts'. Its number is the main part's, or that of the part that made it red."""
     state = min((part.state for part in parts), key=STATES.index)
     first = next((part for part in parts if part.state == state and state != "green"), None)
-    titles = {part.name: part.title for part in node.parts}
-    main = next(part for part in parts if part.name == node.main)
-    limit = next(part.threshold for part in node.parts if part.name == node.main)
-    means = [key.mean for key in main.keys if key.mean is not None]
+    kinds = {part.name: part for part in node.parts}
+    shown = next(part for part in parts if part.name == node.main)
+    if first and shown.passed:
+        shown = first
+    means = [key.mean for key in shown.keys if key.mean is not None and key.passed == shown.passed]
+    limit = kinds[shown.name].threshold
     return NodeResult(
-        node.name, node.step, state,
-        reason=f"{titles[first.name]}: {first.reason}" if first else "",
+        node.name,
+        node.step,
+        state,
+        reason=f"{kinds[first.name].title}: {first.reason}" if first else "",
         worst=max(means, key=lambda mean: math.inf if math.isnan(mean) else mean, default=None),
         threshold=threshold(limit, cfg.align.thresholds.get(limit)).number,
-        seconds=_seconds(paths, node), parts=parts,
-    )  # fmt: skip
+        seconds=_seconds(paths, node),
+        parts=parts,
+    )
 
 
 def _seconds(paths: Paths, node: Node) -> dict[str, float]:

@@ -20,6 +20,7 @@ from pipeline.align.paths import SIDES, Paths
 from pipeline.align.settings import Settings, load_settings
 
 STEPS = (1, 2, 3, 4, 5)
+NOTHING_FOUND = "no module differs: what does is made outside of the modules, in the functions of {}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,9 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader of our output has closed, as in `… | head`
-        sys.stderr.close()
-        return 0
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):  # the reader of our output has closed, as in `… | head`
+            sys.stderr.close()
+            return 0
+        print(f"error: {error.filename or ''}: {error.strerror or error}; nothing was judged", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
@@ -156,7 +160,7 @@ def _bisect(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
     if args.json:
         print(json.dumps(finding.to_json() if finding else None, indent=1))
     else:
-        print(bisect.text(finding) if finding else "no module differs")
+        print(bisect.text(finding) if finding else NOTHING_FOUND.format(paths.contract_file("paddle").relative_to(paths.root)))
     return 1 if finding else 0
 
 

@@ -77,8 +77,17 @@ def _recurrent(
         if index:
             inputs = paddle.nn.functional.dropout(inputs, layer.dropout, training=layer.training)
         inputs, last = cells(inputs, state, sequence_length)
+        if sequence_length is not None:  # as the kernel does, but the loop over cells does not
+            inputs = inputs * _inside(inputs, sequence_length, layer.time_major)
         final.append(last)
     return inputs, rnn.concat_states(final, bidirectional, components)
+
+
+def _inside(outputs: Any, sequence_length: Any, time_major: bool) -> Any:
+    """1 up to the end of each sequence and 0 behind it, to be multiplied with [N, T, C] or [T, N, C]."""
+    steps = paddle.arange(outputs.shape[0 if time_major else 1], dtype=sequence_length.dtype)
+    inside = steps.unsqueeze(1) < sequence_length if time_major else steps < sequence_length.unsqueeze(1)
+    return inside.astype(outputs.dtype).unsqueeze(-1)
 
 
 def _fused_kernel_fails(layer: rnn.RNNBase) -> str | None:

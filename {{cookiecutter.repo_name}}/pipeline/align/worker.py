@@ -85,7 +85,7 @@ class Side:
             else:
                 run_job(self._context, job)
         except (KeyboardInterrupt, SystemExit) as error:
-            answer.update(status="failed", kind="stopped", message=f"stopped by {type(error).__name__}")
+            answer.update(status="failed", kind="stopped", message=f"stopped by {describe_error(error, self.paths)}")
         except UserError as error:
             answer.update(status="failed", kind="user", message=str(error))
         except PortError as error:
@@ -105,9 +105,12 @@ def serve(side: str, overrides: Sequence[str], debug: bool) -> None:
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
+    jobs = os.fdopen(os.dup(0), encoding="utf-8")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # a port that reads from the terminal gets an error, not our jobs
+    sys.stdin = open(0, encoding="utf-8", closefd=False)
     one = Side(side, overrides, debug)
     _answer(channel, one.attempt("start"))
-    for line in sys.stdin:
+    for line in jobs:
         _answer(channel, one.attempt(line.rstrip("\n")))
 
 

@@ -112,18 +112,29 @@ def _record_train_steps(context: Context, peak: int) -> None:
     model, optimizer, schedule = _start(context, peak, training=True)
     tensors = context.tensors(context.fake_batch())
     loss_function = context.contract.build_loss(context.cfg)
-    before, losses = context.state(model), {}
-    norms = NormWatch(context, model)
+    losses = {}
     with context.backend.without_randomness(model):
         for step in range(context.cfg.align.train_steps):
             loss = loss_function(context.contract.forward(model, tensors), tensors[-1])
             losses[f"loss_{step}"] = context.backend.numpy(loss)
             loss.backward()
             _update(context, optimizer, schedule)
+    _record_buffers(context, tensors)
+    context.record("bp_train", losses, silenced=sorted(context.backend.random.silenced))
+
+
+def _record_buffers(context: Context, tensors: tuple[Any, ...]) -> None:
+    """Running statistics after forward passes in train mode.
+
+    Without an optimizer: Adam moves whatever has a zero gradient by the sign of rounding errors, and the means follow.
+    """
+    model = context.model(training=True)
+    before, norms = context.state(model), NormWatch(context, model)
+    with context.backend.without_randomness(model), context.backend.no_grad():
+        for _ in range(context.cfg.align.train_steps):
+            context.contract.forward(model, tensors)
     after = context.state(model)
     buffers = context.backend.buffer_names(model)
-    silenced = sorted(context.backend.random.silenced)
-    context.record("bp_train", losses, silenced=silenced)
     context.record("buffers", {name: after[name] for name in after if name in buffers}, known_context=norms.context(before))
 
 

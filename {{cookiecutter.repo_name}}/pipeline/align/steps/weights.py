@@ -13,6 +13,7 @@ from pipeline.align import provenance
 from pipeline.align.context import Context
 from pipeline.align.convert import convert_file, plan, read_source, save_reference
 from pipeline.align.errors import UserError
+from pipeline.align.paths import Paths
 
 KINDS = ("init", "probe")
 #: Optional module in which a user registers the conversion of own layers (pipeline.align.convert.register).
@@ -23,7 +24,7 @@ def make(context: Context) -> None:
     """Torch side: write the weights as initialised ("init") and with every constant moved ("probe")."""
     paths = context.paths
     made = _provenance(context)
-    if _up_to_date(paths.weights / "torch.json", made, [paths.weight_file("torch", kind) for kind in KINDS]):
+    if _up_to_date(paths.weights / "torch.json", made, [paths.modules("torch"), *_files(paths, "torch")]):
         return
     model, settings = context.build_model(), context.cfg.weights
     if settings.checkpoint:
@@ -41,13 +42,13 @@ def make(context: Context) -> None:
 def convert(context: Context) -> None:
     """Paddle side: match the two module trees and convert both weight files."""
     paths = context.paths
-    sources = [paths.weight_file("torch", kind) for kind in KINDS]
+    sources = _files(paths, "torch")
     for source in sources:
         if not source.is_file():
             raise UserError(f"{source.relative_to(paths.root)} is missing; run the torch side first")
     made = {**_provenance(context), "sources": {path.name: provenance.file_hash(path) for path in sources}}
-    targets = [paths.weight_file("paddle", kind) for kind in KINDS]
-    if _up_to_date(paths.weights / "paddle.json", made, [*targets, paths.conversion]):
+    targets = _files(paths, "paddle")
+    if _up_to_date(paths.weights / "paddle.json", made, [*targets, paths.conversion, paths.modules("paddle")]):
         return
     if importlib.util.find_spec(OWN_LAYERS):
         importlib.import_module(OWN_LAYERS)
@@ -58,6 +59,10 @@ def convert(context: Context) -> None:
         convert_file(plans, source, target)
     provenance.write_json(paths.conversion, plans.to_json())
     provenance.write_json(paths.weights / "paddle.json", made)
+
+
+def _files(paths: Paths, side: str) -> list[Path]:
+    return [paths.weight_file(side, kind) for kind in KINDS]
 
 
 def _user_map(context: Context) -> dict:
