@@ -351,6 +351,45 @@ torch.save({"state_dict": raw, "ema": ema, "epoch": 3}, "trained.pth")
     assert "does not exist" in pipeline(copy, "run", "1", "-o", "weights.checkpoint=other.pth", expect=2).stderr
 
 
+def with_dropout(repo: Path, tree: str, probability: float) -> None:
+    path = repo / tree / "models" / "resnet.py"
+    text = path.read_text()
+    assert ".flatten(1))" in text
+    drawn = f".flatten(1)) + 0 * nn.functional.dropout(x, {probability}, training=self.training).mean()"
+    path.write_text(text.replace(".flatten(1))", drawn))
+
+
+def test_dropout_is_compared_without_its_masks(copy):
+    with_dropout(copy, "torch_ref", 0.25)
+    done = pipeline(copy, "align", "4", expect=1)
+    assert re.search(r"FAIL  dropout", done.stdout), done.stdout
+    with_dropout(copy, "paddle", 0.25)
+    pipeline(copy, "align", "4", expect=0)
+    short = ["-o", "train.epochs=2"]
+    pipeline(copy, "run", "5", *short, expect=0)
+    assert re.search(r"pass  first_losses.*\n.*both trainings draw dropout masks", pipeline(copy, "check", "5", *short).stdout)
+
+
+def test_a_dropout_that_only_one_training_has_is_red(copy):
+    with_dropout(copy, "torch_ref", 0.25)
+    with_dropout(copy, "paddle", 0.5)
+    short = ["-o", "train.epochs=2"]
+    pipeline(copy, "run", "5", *short, expect=0)
+    done = pipeline(copy, "check", "5", *short, expect=1)
+    assert "reference [0.25], port [0.5]" in done.stdout
+
+
+def test_a_port_that_reads_the_terminal_does_not_hang(copy):
+    port = copy / "paddle" / "port.py"
+    port.write_text(port.read_text().replace("    return {", "    input()\n    return {"))
+    assert "EOFError" in pipeline(copy, "align", "1", expect=1).stdout
+
+
+def test_what_was_deleted_is_made_again(copy):
+    shutil.rmtree(copy / "pipeline" / "work")
+    pipeline(copy, "align", "1", expect=0)
+
+
 def test_bad_input_is_one_line_and_exit_status_2(copy):
     for arguments, words in (
         (["run", "1", "-o", "optimizer.lerning_rate=1"], ["optimizer.lerning_rate", "learning_rate"]),

@@ -91,6 +91,7 @@ class Backend:
         for layer in recurrent:
             layer.dropout = 0.0
         try:
+            self.random.probabilities.update(kept)
             with self.random.off():
                 yield
         finally:

@@ -87,6 +87,7 @@ class Backend:
         for module in recurrent:
             module.dropout = 0.0
         try:
+            self.random.probabilities.update(kept)
             with self.random.off():
                 yield
         finally:

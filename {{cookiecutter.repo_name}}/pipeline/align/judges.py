@@ -101,6 +101,21 @@ def _same_distribution(name: str, reference: np.ndarray, port: np.ndarray, count
     return KeyResult(name, reason is None, f"initialised differently: {reason}" if reason else "", mean=distance)
 
 
+def _first_losses(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
+    """Equal while nothing is random. With dropout on both sides no numbers can be compared; step 4 does so with dropout at 0."""
+    drawn = [(record.provenance or {}).get("dropout") for record in pair]
+    if drawn[0] and drawn[0] == drawn[1]:
+        rule = {
+            "id": "dropout",
+            "title": "both trainings draw dropout masks, from generators that differ; step 4 compares without them",
+        }
+        return PartResult(part.name, "green", known=[{**rule, "formula": f"p = {drawn[0]}", "source": "step 4", "key": "loss"}])
+    if drawn[0] != drawn[1]:
+        sides = f"reference {drawn[0] or 'none'}, port {drawn[1] or 'none'}"
+        return PartResult(part.name, "red", f"probabilities of dropout in the training differ: {sides}")
+    return _numbers(paths, cfg, part, pair, limit)
+
+
 def _benchmark(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
     """The final metric against what the paper reports, which is also written as the record that acceptance asks for."""
     paper, got, keys = cfg.benchmark.to_dict(), pair[1].arrays, []
@@ -122,6 +137,7 @@ def _benchmark(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Thres
 
 JUDGES: dict[str, Callable[..., PartResult]] = {
     "numbers": _numbers, "lr": _lr, "buffers": _buffers, "gradients": _gradients, "updates": _updates, "init": _init,
+    "first_losses": _first_losses,
     "benchmark": _benchmark,
 }  # fmt: skip
 

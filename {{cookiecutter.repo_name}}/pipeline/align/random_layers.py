@@ -18,6 +18,13 @@ RANDOM_FUNCTIONS = {
     "dropout": "p", "dropout1d": "p", "dropout2d": "p", "dropout3d": "p", "alpha_dropout": "p",
     "feature_alpha_dropout": "p", "scaled_dot_product_attention": "dropout_p",
 }  # fmt: skip
+#: Positional arguments of torch's scaled_dot_product_attention, a C function without a signature.
+C_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+DEFAULTS = {"p": 0.5, "dropout_p": 0.0}
+
+
+def _is_probability(value: Any) -> bool:
+    return isinstance(value, (int, float)) and 0 < value <= 1
 
 
 class RandomSwitch:
@@ -30,6 +37,8 @@ class RandomSwitch:
     def __init__(self, functional: Any):
         self._off = False
         self.silenced: set[str] = set()
+        #: Probabilities above 0 that were asked for in train mode, whether or not they were silenced.
+        self.probabilities: set[float] = set()
         for name, argument in RANDOM_FUNCTIONS.items():
             if hasattr(functional, name):
                 setattr(functional, name, self._wrap(getattr(functional, name), argument))
@@ -42,12 +51,15 @@ class RandomSwitch:
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs) if signature else None
+            asked = bound.arguments if bound else {**dict(zip(C_ARGUMENTS, args)), **kwargs}
+            if asked.get("training", True) and _is_probability(asked.get(argument, DEFAULTS.get(argument))):
+                self.probabilities.add(round(float(asked.get(argument, DEFAULTS[argument])), 6))
             if not self._off:
                 return function(*args, **kwargs)
             self.silenced.add(function.__name__)
-            if signature is None:
+            if bound is None:
                 return function(*args[:4], **{**kwargs, argument: 0.0}, **dict(zip(("is_causal",), args[5:6])))
-            bound = signature.bind(*args, **kwargs)
             bound.arguments[argument] = 0.0
             return function(*bound.args, **bound.kwargs)
 

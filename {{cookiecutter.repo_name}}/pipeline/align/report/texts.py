@@ -188,6 +188,7 @@ CHINESE_PARTS: Texts = {
     "optimizer": "给定梯度下优化器的结果",
     "bp_align": "多步训练的损失（eval 模式）",
     "bp_train": "多步训练的损失（train 模式）",
+    "dropout": "train 模式下 dropout 的概率",
     "buffers": "train 模式后的统计量",
     "init": "初始化统计",
     "order": "训练数据顺序与学习率曲线",

@@ -113,6 +113,7 @@ def _record_train_steps(context: Context, peak: int) -> None:
     tensors = context.tensors(context.fake_batch())
     loss_function = context.contract.build_loss(context.cfg)
     losses = {}
+    context.backend.random.probabilities.clear()
     with context.backend.without_randomness(model):
         for step in range(context.cfg.align.train_steps):
             loss = loss_function(context.contract.forward(model, tensors), tensors[-1])
@@ -121,6 +122,8 @@ def _record_train_steps(context: Context, peak: int) -> None:
             _update(context, optimizer, schedule)
     _record_buffers(context, tensors)
     context.record("bp_train", losses, silenced=sorted(context.backend.random.silenced))
+    asked = np.array(sorted(context.backend.random.probabilities), np.float64)
+    context.record("dropout", {"count": np.array(len(asked)), **({"probabilities": asked} if len(asked) else {})})
 
 
 def _record_buffers(context: Context, tensors: tuple[Any, ...]) -> None:

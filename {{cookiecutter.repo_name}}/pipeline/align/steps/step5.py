@@ -54,6 +54,7 @@ def _record_training(context: Context) -> None:
     """Run train.train() of this side's tree, the same function that `python <tree>/train.py` calls."""
     train = importlib.import_module("train").train
     context.backend.seed(context.cfg.train.seed)
+    context.backend.random.probabilities.clear()
     output = context.paths.work / context.side / "training"
     history = train(context.cfg, weights=context.paths.weight_file(context.side, "init"), output_dir=output)
     metrics = _final_metrics(context, history)
@@ -62,7 +63,7 @@ def _record_training(context: Context) -> None:
         "order", {"order": _digests(history["order_sha256"]), "lr": np.array(history["lr"], np.float64)}, weights=False
     )
     first = {f"loss_{index}": np.array([loss], np.float64) for index, loss in enumerate(history["loss"][:FIRST])}
-    context.record("first_losses", first)
+    context.record("first_losses", first, dropout=sorted(context.backend.random.probabilities))
     context.record("train_align", {name: np.array([value]) for name, value in metrics.items()})
 
 
