@@ -389,6 +389,25 @@ FROZEN = [
         "return self.fc(self.bn(self.a(x)))",
     ),
 ]
+# Sequences of several lengths: packed in torch, with their lengths in Paddle.
+LENGTHS = [
+    net(
+        "Module",
+        "self.emb, self.a, self.fc = nn.Embedding(20, 12), nn.Linear(12, 8), nn.Linear(6, 5)\n"
+        "        self.lstm = nn.LSTM(8, 6, num_layers=2, batch_first=True)",
+        "lengths = x[:, 0] % 5 + 3\n"
+        "        y = nn.utils.rnn.pack_padded_sequence(self.a(self.emb(x)), lengths, batch_first=True, enforce_sorted=False)\n"
+        "        y, (h, _) = self.lstm(y)\n"
+        "        return self.fc(h[-1] + nn.utils.rnn.pad_packed_sequence(y, batch_first=True)[0].sum(1))",
+    ),
+    net(
+        "Layer",
+        "self.emb, self.a, self.fc = nn.Embedding(20, 12), nn.Linear(12, 8), nn.Linear(6, 5)\n"
+        "        self.lstm = nn.LSTM(8, 6, num_layers=2)",
+        "y, (h, _) = self.lstm(self.a(self.emb(x)), sequence_length=x[:, 0] % 5 + 3)\n        return self.fc(h[-1] + y.sum(1))",
+    ),
+]
+
 STYLES = {
     "renamed": Style(CNN_TORCH, RENAMED, IMAGE),
     "renamed, residual missing": Style(CNN_TORCH, RENAMED, IMAGE, fault=("self.act(x + y)", "self.act(y)"), parent="blocks.0"),
@@ -456,6 +475,11 @@ STYLES = {
         *DROP_PATH, VECTOR, fault=("self.a(x)", "self.a(x * (1.1 if self.training else 1))"), path="a"
     ),
     "own dropout": Style(*OWN_DROPOUT, VECTOR),
+    "lengths": Style(*LENGTHS),
+    "lengths, one too short": Style(*LENGTHS, fault=("% 5 + 3", "% 5 + 2"), path="lstm"),
+    "lengths, wrong state": Style(*LENGTHS, fault=("h[-1]", "h[0]"), path="fc", parent=""),
+    "lengths, no activation": Style(*LENGTHS, fault=("self.a(self.emb(x))", "F.relu(self.a(self.emb(x)))"), path="lstm", parent=""),
+    "lengths, gradient cut": Style(*LENGTHS, fault=("y.sum(1)", "y.detach().sum(1)"), stage="backward", path="lstm"),
     "frozen and idle": Style(*FROZEN, VECTOR),
     "defects worked around": Style(DEFECTS_TORCH, DEFECTS_PADDLE),
 }

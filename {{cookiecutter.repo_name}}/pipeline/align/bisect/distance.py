@@ -58,6 +58,11 @@ class Distance:
         return not self.ratio <= self.limit
 
     @property
+    def gross(self) -> bool:
+        """Whether they are so far apart that they may not be the same tensor at all."""
+        return self.mean is None or not self.mean < GROSS * self.size
+
+    @property
     def relative(self) -> float | None:
         """Mean difference as part of the size."""
         return None if self.mean is None else self.mean / self.size if self.size else math.inf if self.mean else 0.0
@@ -74,7 +79,7 @@ def distance(torch: np.ndarray, paddle: np.ndarray, noise: float, limit: float =
     boolean mask of torch (true: masked) and Paddle's (true: kept) or an additive one.
     """
     plain = _plain(torch, paddle, noise, limit) if torch.shape == paddle.shape else None
-    if plain is not None and (not plain.bad or (plain.mean is not None and plain.mean < GROSS * plain.size)):
+    if plain is not None and not (plain.bad and plain.gross):
         return plain
     for how, other in _layouts(torch, paddle):
         found = _plain(torch, other, noise, limit)

@@ -95,7 +95,7 @@ class Gradients:
     def _one(self, name: str, matched: Matched, *keys: str) -> Iterator[Gradient]:
         given = [key in side.tensors for key, side in zip(keys, self._sides)]
         if all(given):
-            yield Gradient(name, self._both.distance(*keys))
+            yield Gradient(name, self._both.distance(*keys, matched.torch_value))
         elif any(given) and np.any(self._sides[given.index(True)].get(keys[given.index(True)])):
             lacking, value = self._sides[given.index(False)], (matched.torch_value, matched.paddle_value)[given.index(False)]
             wanted = lacking.index["values"][value]["needs_grad"]

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from pipeline.align.bisect.distance import LIMIT, Distance, distance
+from pipeline.align.bisect.packed import packings, without_fields
 from pipeline.align.bisect.store import Capture
 
 #: Calls with equal inputs are looked for among this many.
@@ -96,6 +97,7 @@ class Both:
     ):
         self.torch, self.paddle, self.modules, self.limit, self.jumps = torch, paddle, list(modules), limit, jumps
         self._distances: dict[tuple[str, str], Distance] = {}
+        self._packings = packings(torch)
         self.by_torch: dict[int, Pair] = {}
         self.by_paddle: dict[int, Pair] = {}
         self._pair()
@@ -103,10 +105,15 @@ class Both:
 
     # distances
 
-    def distance(self, torch: str, paddle: str) -> Distance:
-        """The distance of two captured tensors."""
+    def distance(self, torch: str, paddle: str, value: int | None = None) -> Distance:
+        """The distance of two captured tensors; `value`: of torch's that the first is about, which may be a packed sequence."""
         if (torch, paddle) not in self._distances:
-            made = distance(self.torch.get(torch), self.paddle.get(paddle), self.noise(torch, paddle), self.limit)
+            ours, theirs, noise = self.torch.get(torch), self.paddle.get(paddle), self.noise(torch, paddle)
+            made = distance(ours, theirs, noise, self.limit)
+            packing = self._packings.get(self.torch.index["values"][value]["data"]) if made.bad and value is not None else None
+            for packed in packing.pack(theirs) if packing else ():
+                found = distance(ours, packed, noise, self.limit)
+                made = made if found.bad else replace(found, how="packed", shapes=(ours.shape, theirs.shape))
             self._distances[torch, paddle] = made
         return self._distances[torch, paddle]
 
@@ -117,13 +124,14 @@ class Both:
 
     def values(self, torch: int, paddle: int) -> Distance:
         """The distance of two values."""
-        return self.distance(self.torch.key(torch), self.paddle.key(paddle))
+        return self.distance(self.torch.key(torch), self.paddle.key(paddle), torch)
 
     def match(self, torch: Sequence[Sequence], paddle: Sequence[Sequence]) -> list[Matched]:
         """Pair lists of [name, value, ...]: by name; where that does not agree, with any that does; the rest by name and order.
 
         One side may pass more (a mask, a second result) or the same tensor under several names.
         """
+        torch = without_fields(torch)
         names, found, open_, used = {one[0]: one[1] for one in paddle}, [], [], set()
         for name, value, *_ in torch:
             other = names.get(name)

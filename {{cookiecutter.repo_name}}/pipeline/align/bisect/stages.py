@@ -69,7 +69,10 @@ class Stages:
         return found
 
     def backward(self) -> Finding | None:
-        """Gradients of all parameters; where they differ because of what entered the call, that is the place."""
+        """Gradients of all parameters; where they differ because what entered the call does a little, that is where it began.
+
+        What differs grossly and yet leaves the outputs right is not the same tensor: the two sides are written differently.
+        """
         if self._failed():
             return None
         place = self._closer(lambda both: search.backward(both, self.rows))
@@ -77,11 +80,11 @@ class Stages:
         if faint is None:
             return None
         entered = self.plain.by_torch.get(faint.pair.torch)
-        ratios = [] if entered is None else [one.distance.ratio for one in (*entered.inputs, *entered.outputs)]
-        if max(ratios, default=0.0) > self._near:
+        seen = [] if entered is None else [one.distance for one in (*entered.inputs, *entered.outputs)]
+        if max((one.ratio for one in seen if not one.gross), default=0.0) > self._near:
             near = self.close.by_torch.get(faint.pair.torch)
             earlier = search.forward(self.plain, entered) or (near and search.forward(self.close, near))
-            if earlier is not None:
+            if earlier is not None and not (earlier.distance is None or earlier.distance.how == "shapes"):
                 return self._at(earlier, "forward")
         return self._at(place, "backward")
 
