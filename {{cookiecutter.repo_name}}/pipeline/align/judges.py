@@ -171,17 +171,18 @@ def _adam_context(paths: Paths, pair: Pair) -> dict[str, dict[str, Any]]:
         reference, port = (read_record(paths.part(side, "peak_gradients")).arrays for side in SIDES)
     except UserError:
         return {}
-    largest = [
-        {name: float(value.max(initial=0)) for name, value in arrays.items()} for arrays in (converter(paths)(reference), port)
-    ]
+    peaks = [converter(paths)(reference), port]
     modules: dict[str, float] = {}
-    for name, value in largest[0].items():
+    for name, value in peaks[0].items():
         module = name.rpartition(".")[0]
-        modules[module] = max(modules.get(module, 0.0), value)
+        modules[module] = max(modules.get(module, 0.0), float(value.max(initial=0)))
     return {
         name: {
-            "kind": "adam_zero_gradient", "betas": torch["betas"], "learning_rates": torch["learning_rates"],
-            "gradients": [side.get(name, 0.0) for side in largest], "module_gradient": modules[name.rpartition(".")[0]],
+            "kind": "adam_zero_gradient",
+            "betas": torch["betas"],
+            "learning_rates": torch["learning_rates"],
+            "gradients": [side.get(name, 0.0) for side in peaks],
+            "module_gradient": modules[name.rpartition(".")[0]],
         }
-        for name in largest[0]
-    }  # fmt: skip
+        for name in peaks[0]
+    }

@@ -7,6 +7,7 @@ A rule never waives. It states what the port must have where the reference has s
 with that. What a rule needs to know stands in the records, as provenance["known_context"][array name]: a dict whose
 "kind" names the rule.
 """
+
 from __future__ import annotations
 
 import math
@@ -71,17 +72,23 @@ def adam_bound(learning_rates: list[float], betas: tuple[float, float]) -> float
 
 
 def _adam_zero_gradient(torch: np.ndarray, paddle: np.ndarray, context: Mapping[str, Any], threshold: Threshold) -> bool:
-    """Context: gradients ([reference, port], the largest |gradient| of this parameter over all steps), module_gradient
-    (the largest of the module that owns it), learning_rates (one per step, the group's factor included), betas.
+    """Context: gradients ([reference, port], the largest |gradient| over all steps, of the parameter or of each element),
+    module_gradient (the largest of the module that owns it), learning_rates (one per step, the group's factor included),
+    betas.
 
-    The arrays are the parameter, or its change, after the last step.
+    The arrays are the parameter, or its change, after the last step. Elements may be zero by construction beside others
+    that are not, as in the bias of fused query, key and value; those others must agree as any parameter.
     """
-    limit = ZERO_GRADIENT * float(context["module_gradient"])
-    if len(context["gradients"]) != 2 or not all(float(value) <= limit for value in context["gradients"]):
+    reference, port = (np.broadcast_to(np.asarray(one, np.float64), torch.shape) for one in context["gradients"])
+    quiet = np.maximum(reference, port) <= ZERO_GRADIENT * float(context["module_gradient"])
+    if not quiet.any():
         return False
     bound = 2 * adam_bound([float(rate) for rate in context["learning_rates"]], tuple(map(float, context["betas"])))
     difference = np.abs(torch.astype(np.float64) - paddle.astype(np.float64))
-    return bool((difference <= bound * (1 + 1e-6) + 1e-6 * np.abs(torch)).all())
+    if not (difference <= bound * (1 + 1e-6) + 1e-6 * np.abs(torch))[quiet].all():
+        return False
+    floor = ZERO_GRADIENT * float(np.abs(torch).max())
+    return bool(quiet.all()) or compare_arrays("", torch[~quiet], paddle[~quiet], threshold, floor=floor, zeros=True).passed
 
 
 REGISTRY = (
