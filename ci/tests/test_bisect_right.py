@@ -478,7 +478,9 @@ STYLES = {
     "lengths": Style(*LENGTHS),
     "lengths, one too short": Style(*LENGTHS, fault=("% 5 + 3", "% 5 + 2"), path="lstm"),
     "lengths, wrong state": Style(*LENGTHS, fault=("h[-1]", "h[0]"), path="fc", parent=""),
-    "lengths, no activation": Style(*LENGTHS, fault=("self.a(self.emb(x))", "F.relu(self.a(self.emb(x)))"), path="lstm", parent=""),
+    "lengths, no activation": Style(
+        *LENGTHS, fault=("self.a(self.emb(x))", "F.relu(self.a(self.emb(x)))"), path="lstm", parent=""
+    ),
     "lengths, gradient cut": Style(*LENGTHS, fault=("y.sum(1)", "y.detach().sum(1)"), stage="backward", path="lstm"),
     "frozen and idle": Style(*FROZEN, VECTOR),
     "defects worked around": Style(DEFECTS_TORCH, DEFECTS_PADDLE),
