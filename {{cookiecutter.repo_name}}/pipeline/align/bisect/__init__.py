@@ -147,7 +147,7 @@ def _of(call: dict[str, Any]) -> str:
 def _failure(paths: Paths, failure: dict[str, Any], mode: str, step: int, found: list[Difference]) -> Finding:
     """A side that stopped while nothing differed yet: where it was, as its last breadcrumb says."""
     side = failure["side"]
-    crumb = Breadcrumb.read(paths.work / side / "bisect" / "breadcrumb")
+    crumb = Breadcrumb.read(paths.work / side / "bisect" / f"{mode}_breadcrumb")
     finding = Finding("failure", mode, step + 1, crumb.text if crumb else f"the {side} side")
     if crumb and crumb.kind:
         setattr(finding, side, {"path": crumb.path, "kind": crumb.kind})

@@ -54,7 +54,7 @@ class _Run:
         self.context, self.backend, self.mode = context, context.backend, mode
         self.hooks = importlib.import_module(f"pipeline.align.bisect.capture_{context.side}")
         self.optimizers = importlib.import_module(f"pipeline.align.bisect.optimizer_{context.side}")
-        self.crumb = Breadcrumb(context.paths.work / context.side / "bisect" / "breadcrumb")
+        self.crumb = Breadcrumb(context.paths.work / context.side / "bisect" / f"{mode}_breadcrumb")
         self.batch = context.fake_batch()
         self.fixed: dict[str, Any] = {"side": context.side, "mode": mode, "random": None}
 

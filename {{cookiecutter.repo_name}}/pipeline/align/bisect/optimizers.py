@@ -34,9 +34,6 @@ def differences(torch: Mapping[str, Any], paddle: Mapping[str, Any], names: Iter
     kinds = torch["kind"], paddle["kind"]
     if kinds[1].lower() not in SAME.get(kinds[0].lower(), (kinds[0].lower(),)):
         texts.append(f"the port uses {kinds[1]} and the reference {kinds[0]}")
-    if paddle["clip"]:
-        clip = f"{paddle['clip']['kind']} {paddle['clip']['value']}"
-        texts.append(f"the port's optimizer clips gradients ({clip}), the reference's does not")
     groups: dict[tuple, list[str]] = defaultdict(list)
     total = 0
     for ours, theirs in names:
@@ -58,6 +55,9 @@ def differences(torch: Mapping[str, Any], paddle: Mapping[str, Any], names: Iter
             texts.append(f"{'the port' if right else 'the reference'}'s optimizer does not have {which}")
             continue
         texts.append(f"{name} is {wrong!r} in the port and must be {right!r} for {which}")
+    if paddle["clip"]:
+        clip = f"{paddle['clip']['kind']} {paddle['clip']['value']}"
+        texts.append(f"the port's optimizer clips gradients ({clip}); the reference has to do so too, outside of its optimizer")
     return texts
 
 
