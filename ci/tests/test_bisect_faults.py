@@ -222,6 +222,10 @@ def build_loss(cfg):
     criterion = nn.CrossEntropyLoss(%s)
     return lambda outputs, labels: criterion(outputs["logits"], labels)
 """
+HALF_LOSS = """
+def build_loss(cfg):
+    return lambda outputs, labels: F.cross_entropy((outputs["logits"] + outputs["logits"].detach()) / 2, labels)
+"""
 KEPT = """        self.kept = 0.0
     def forward(self, x):
         self.kept += 1.0
@@ -382,6 +386,14 @@ FAULTS = {
         before="",
         cause="1.01 times",
     ),
+    "axes exchanged": Fault(
+        "cnn",
+        [("self.stem(x)", "self.stem(x.transpose([0, 1, 3, 2]))")],
+        path="stem",
+        parent="",
+        before="stem",
+        cause="axes in the order 0, 1, 3, 2",
+    ),
     # random numbers
     "dropout as a function": Fault(
         "cnn", [("self.drop(x.mean((2, 3)))", "F.dropout(x.mean((2, 3)), 0.3)")], stage="random", path="", before="fc"
@@ -448,15 +460,24 @@ FAULTS = {
         stage="backward",
         path="layers.2.fc1",
     ),
+    "half of the loss detached": Fault("cnn", add=HALF_LOSS, stage="backward", path="@loss", cause="gradient of outputs.logits"),
     # optimizer and schedule
     "weight decay": Fault("cnn", add=momentum(", weight_decay=0.01"), stage="optimizer", cause="weight_decay"),
     "weight decay of biases": Fault("vit", add_torch=ADAMW_TORCH, add=ADAMW_PADDLE, stage="optimizer", cause="weight_decay"),
     "learning rate": Fault("cnn", add=momentum(rate=0.2), stage="schedule", cause="2 times"),
     "nesterov": Fault("cnn", add=momentum(", use_nesterov=True"), stage="optimizer", cause="nesterov"),
     "no momentum": Fault(
-        "cnn", add=optimizer("paddle.optimizer.SGD(0.1, parameters=params), None"), stage="optimizer", step=2, cause="momentum"
+        "cnn",
+        add=optimizer("paddle.optimizer.SGD(0.1, parameters=params), None"),
+        stage="optimizer",
+        mode="given",
+        step=2,
+        cause="momentum",
     ),
     "clipping": Fault("cnn", add=momentum(", grad_clip=nn.ClipGradByGlobalNorm(0.1)"), stage="optimizer", cause="clips"),
+    "clipping of large gradients": Fault(
+        "cnn", add=momentum(", grad_clip=nn.ClipGradByGlobalNorm(0.5)"), stage="optimizer", mode="given", cause="clips"
+    ),
     "schedule late": Fault("cnn", add_torch=SCHEDULE_TORCH, add=SCHEDULE_LATE, stage="schedule", cause="late"),
     "parameter left out": Fault(
         "cnn",

@@ -16,8 +16,8 @@ from typing import Any
 from pipeline.align.bisect.distance import LIMIT
 from pipeline.align.bisect.finding import Finding, text
 from pipeline.align.bisect.pairing import Both
-from pipeline.align.bisect.stages import Stages
-from pipeline.align.bisect.static import Difference, differences
+from pipeline.align.bisect.stages import Known, Stages
+from pipeline.align.bisect.static import Difference, differences, other_layouts
 from pipeline.align.bisect.store import Capture, stem
 from pipeline.align.bisect.tap import Breadcrumb
 from pipeline.align.convert import Plan
@@ -70,16 +70,17 @@ def compare(
     plan = Plan.from_json(_read(paths.conversion))
     trees = {side: _read(paths.modules(side)) for side in SIDES}
     found = settings(paths)
-    momenta, unclear = _momenta(trees["torch"]), set()
+    known = Known(found, _momenta(trees["torch"]), other_layouts(trees["torch"], trees["paddle"], plan.modules))
+    unclear: set[str] = set()
     looked: dict[tuple[str, int], Both] = {}
     notes: list[str] = []
-    for mode, step in ((mode, step) for step in range(STEPS) for mode in modes):
+    for mode, step in _order(modes):
         if step and mode in unclear:
             continue
         finding, both = None, _open(paths, mode, step, plan)
         if both is not None:
             looked[mode, step] = both
-            stages = Stages(both, plan, found, momenta, looked.get((mode, step - 1)))
+            stages = Stages(both, plan, known, looked.get((mode, step - 1)))
             draws = _random(both, notes) if step == 0 else False
             finding = draws if isinstance(draws, Finding) else stages.find(before_random=draws)
             if draws:
@@ -87,7 +88,7 @@ def compare(
             elif finding is None and stages.sums_differ():
                 unclear.add(mode)
                 notes.append(f"in {mode} mode the second step was not compared: {SUMS}")
-        failed = [one for one in failures if one["job"].split("\t")[1:2] == [mode]]
+        failed = [one for one in failures if one["job"].split("\t")[1:2] == ["eval" if mode == "given" else mode]]
         if finding is None and failed and (both is None or any(side.index["failed"] for side in (both.torch, both.paddle))):
             finding = _failure(paths, failed[0], mode, step, found)
         if finding is not None:
@@ -98,6 +99,12 @@ def compare(
     for one in found:
         show(f"note: without effect on what was run, {one.text}")
     return None
+
+
+def _order(modes: Sequence[str]) -> list[tuple[str, int]]:
+    """(mode, step) in the order in which captures are compared."""
+    order = [(mode, 0) for mode in modes] + [(mode, step) for step in range(1, STEPS) for mode in modes]
+    return order[:1] + [("given", step) for step in range(STEPS)] + order[1:] if "eval" in modes else order
 
 
 def settings(paths: Paths) -> list[Difference]:

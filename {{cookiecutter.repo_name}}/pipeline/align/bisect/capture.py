@@ -45,8 +45,14 @@ CLOSURES = 4
 
 
 def run(context: Context, mode: str, steps: int) -> None:
-    """Capture `steps` training steps in "eval" or "train" mode, dropout at 0 in the latter."""
+    """Capture `steps` training steps in "eval" or "train" mode, dropout at 0 in the latter.
+
+    With "eval" also steps of the optimizer alone ("given"), whose gradients are drawn and not the model's: large enough for
+    clipping, and never zero.
+    """
     _Run(context, mode).all(steps)
+    if mode == "eval":
+        _Run(context, "given").all(steps)
 
 
 class _Run:
@@ -62,9 +68,10 @@ class _Run:
         self.crumb.drop(f"{self.mode} mode, preparation")
         stems = [stem(self.context.paths, self.context.side, self.mode, step) for step in range(steps)]
         self._steps([Writer(path) for path in stems], 0)
-        first = Capture(stems[0])
-        first.index["random"] = self._first_random()
-        provenance.write_json(first.path.with_suffix(".json"), first.index)
+        if self.mode != "given":
+            first = Capture(stems[0])
+            first.index["random"] = self._first_random()
+            provenance.write_json(first.path.with_suffix(".json"), first.index)
         for scale in SCALES:
             self._steps([Meter(Capture(path), scale) for path in stems], scale)
 
@@ -91,23 +98,18 @@ class _Run:
         index.update(calls=tap.calls, values=tap.values, failed=None, aliases=self.hooks.aliases(model))
         try:
             if index["step"] == 0:
-                _put(sink, "b", self.backend.state(model))
-            with self._quiet(model):
-                with tap:
-                    outputs = self.context.contract.forward(model, tap.outer("@forward", tensors))
-                    tap.outer_end(outputs)
-                    given = tap.outer("@loss", {"outputs": outputs, "labels": tensors[-1]})
-                    value = loss(given["outputs"], given["labels"])
-                    tap.outer_end(value)
-                value.backward()
-            gradients = self.backend.gradients(model)
-            _put(sink, "p", {name: array for name, array in gradients.items() if array is not None})
+                _put(sink, "b", self.context.state(model))
+            if self.mode == "given":
+                self.backend.set_gradients(model, self.context.given_gradients(model, index["step"]))
+            else:
+                self._pass(model, tensors, loss, tap)
+            _put(sink, "p", self.context.gradients(model))
             self.crumb.drop(f"{where}, optimizer step")
             optimizer.step()
             if schedule is not None:
                 schedule.step()
             self.backend.zero_grad(optimizer)
-            _put(sink, "a", self.backend.state(model))
+            _put(sink, "a", self.context.state(model))
         except Exception as error:
             index["failed"] = describe_error(error, self.context.paths)
             raise
@@ -118,6 +120,18 @@ class _Run:
                 loss=_settings_of(loss, self.backend.is_model),
             )  # fmt: skip
             sink.close(index)
+
+    def _pass(self, model: Any, tensors: tuple, loss: Any, tap: Tap) -> None:
+        """One forward and one backward pass that `tap` listens to."""
+        with self._quiet(model):
+            with tap:
+                batch, _ = tap.outer("@forward", *tensors)
+                outputs = self.context.contract.forward(model, batch)
+                tap.outer_end(outputs)
+                _, given = tap.outer("@loss", outputs=outputs, labels=tensors[-1])
+                value = loss(given["outputs"], given["labels"])
+                tap.outer_end(value)
+            value.backward()
 
     def _quiet(self, model: Any) -> contextlib.AbstractContextManager:
         return self.backend.without_randomness(model) if self.mode == "train" else contextlib.nullcontext()
@@ -173,7 +187,9 @@ class _Run:
         self.backend.seed(self.context.cfg.align.seed + seed)
         with self._quiet(model), self.backend.no_grad(), tap or contextlib.nullcontext():
             tensors = self.context.tensors(self.batch)
-            outputs = self.context.contract.forward(model, tap.outer("@forward", tensors) if tap else tensors)
+            if tap:
+                tensors, _ = tap.outer("@forward", *tensors)
+            outputs = self.context.contract.forward(model, tensors)
             if tap:
                 tap.outer_end(outputs)
         return {name: self.backend.numpy(value) for name, value in outputs.items()}

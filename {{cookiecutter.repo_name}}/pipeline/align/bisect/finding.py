@@ -25,8 +25,8 @@ MISSING = {
 
 @dataclass
 class Finding:
-    """stage: "failure", "random", "forward", "loss", "backward", "schedule", "optimizer" or "buffers"; mode: "eval" or
-    "train"; step: 1 or 2.
+    """stage: "failure", "random", "forward", "loss", "backward", "schedule", "optimizer" or "buffers"; mode: "eval",
+    "train", or "given" for the optimizer with given gradients; step: 1 or 2.
 
     where: the place in words, torch, paddle: {"path", "kind"} of the module whose call shows the fault; parent: the module
     whose own code is at fault, where that is not the module itself; after, before: torch paths between which the fault
@@ -148,6 +148,9 @@ def sentence(place: Place, stage: str) -> str:
         side, _, why = place.missing.partition(": ")
         name = {"torch": "torch", "paddle": "Paddle"}[side]
         return f"{what} goes wrong in {in_words(place)}: {place.tensor} has no gradient in {name}: {MISSING[why]}."
+    if place.pair.t["path"] == "@loss":
+        tensor = place.tensor.replace("input ", "")
+        return f"The {tensor} of the loss is wrong although the loss agrees: {numbers(place.distance)}."
     lead = {"forward": "its inputs", "backward": "the gradients of its outputs"}[stage]
     if not place.inside:
         lead = {"forward": "the tensors before", "backward": "the gradients that arrive from the loss"}[stage]
@@ -157,6 +160,8 @@ def sentence(place: Place, stage: str) -> str:
 
 def numbers(distance: Distance) -> str:
     """A distance in words."""
+    if distance.how and not distance.bad:
+        return f"the same numbers, but with its {distance.how}"
     if distance.how == "shapes":
         return f"shape {list(distance.shapes[0])} in torch, {list(distance.shapes[1])} in Paddle"
     if distance.max is not None and distance.max == float("inf"):

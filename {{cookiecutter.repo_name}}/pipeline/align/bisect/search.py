@@ -89,6 +89,14 @@ def forward(both: Both, seen_at: Pair | None = None) -> Place | None:
     return None
 
 
+def turned(place: Place) -> Place | None:
+    """The code before a layer, where its inputs agree only with their axes in another order: the layer cannot do that."""
+    if not place.inside or place.after or place.before:
+        return None
+    wrong = next((m for m in place.pair.inputs if m.distance.how.startswith("axes")), None)
+    return None if wrong is None else _place(place.pair, True, _named("input", wrong), wrong.distance)
+
+
 def loss(both: Both) -> Place | None:
     """The loss, where the outputs agree and it does not."""
     pair = next((pair for pair in both.pairs if pair.t["path"] == "@loss"), None)
@@ -106,7 +114,7 @@ def backward(both: Both, rows: Iterable[Row]) -> Place | None:
     gradients = Gradients(both, rows)
     if not gradients.differ():
         return None
-    for pair, start in reversed(list(_events(both))):
+    for pair, start in reversed([*_events(both), *_events(both, loss=True)]):
         if not pair.complete:
             continue
         wrong = [one for one in (gradients.at_start(pair) if start else gradients.at_end(pair)) if one.bad]
@@ -183,9 +191,9 @@ class _LateGood:
         return self._sides[side].index["values"][value]["needs_grad"] and f"g{value}" not in self._sides[side].tensors
 
 
-def _events(both: Both) -> Iterator[tuple[Pair, bool]]:
-    """(pair, whether it is the start) in torch's order, without the loss."""
-    pairs = [pair for pair in both.pairs if pair.t["path"] != "@loss"]
+def _events(both: Both, loss: bool = False) -> Iterator[tuple[Pair, bool]]:
+    """(pair, whether it is the start) in torch's order; without the loss, or of the loss only."""
+    pairs = [pair for pair in both.pairs if (pair.t["path"] == "@loss") == loss]
     events = [(pair.t["start"], True, pair) for pair in pairs] + [(pair.t["end"], False, pair) for pair in pairs if pair.complete]
     for _, start, pair in sorted(events, key=lambda event: event[0]):
         yield pair, start

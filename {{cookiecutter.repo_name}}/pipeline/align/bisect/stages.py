@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -25,14 +26,25 @@ from pipeline.align.convert.plan import Row
 RATE = 1e-6
 
 
+@dataclass(frozen=True)
+class Known:
+    """What the descriptions of both models say. `settings`: that differ; `momenta`: of torch's batch normalisations by path;
+    `layouts`: torch paths of layers that take their axes in another order on the other side.
+    """
+
+    settings: list[Difference]
+    momenta: dict[str, float]
+    layouts: set[str]
+
+
 class Stages:
     """Looks at the captures of one mode and step, of both sides. `first`: those of step 1, while this is step 2."""
 
-    def __init__(self, both: Both, plan: Plan, settings: list[Difference], momenta: dict[str, float], first: Both | None):
-        self.both, self.plan, self.settings, self.momenta, self.first = both, plan, settings, momenta, first
+    def __init__(self, both: Both, plan: Plan, known: Known, first: Both | None):
+        self.both, self.plan, self.known, self.first = both, plan, known, first
         self.mode, self.step = both.torch.index["mode"], both.torch.index["step"]
         self.rows = [row for row in plan.rows if row.torch is not None and row.paddle is not None]
-        self._suspects = {one.torch for one in settings}
+        self._suspects = {one.torch for one in known.settings}
         self._near = CLOSE * both.limit / LIMIT
 
     @cached_property
@@ -47,6 +59,8 @@ class Stages:
 
     def find(self, before_random: bool = False) -> Finding | None:
         """The first thing that differs; with `before_random` only in what comes before random numbers are drawn."""
+        if self.mode == "given":
+            return self.optimizer()
         if before_random:
             place = self._closer(search.forward)
             return self._at(place, "forward") if place is not None and self._time(place) < self._first_random() else None
@@ -58,7 +72,11 @@ class Stages:
 
     def forward(self) -> Finding | None:
         """Outputs of the network."""
-        return self._at(self._closer(search.forward), "forward")
+        place = self._closer(search.forward)
+        if place is not None and place.pair.t["path"] not in self.known.layouts:
+            layers = all(hints.is_layer(call["kind"]) for call in (place.pair.t, place.pair.p))
+            place = (search.turned(place) if layers else None) or place
+        return self._at(place, "forward")
 
     def loss(self) -> Finding | None:
         """The loss of agreeing outputs."""
@@ -147,7 +165,7 @@ class Stages:
         found.causes += sorted(set(filter(None, (self._explained(row) for row in wrong[:3]))))
         which = "All parameters" if len(wrong) == len(rows) else f"{len(wrong)} of {len(rows)} parameters"
         found.paragraph = (
-            f"{which} change differently from agreeing gradients: {', '.join(found.parameters[:4])}"
+            f"{which} change differently from equal gradients: {', '.join(found.parameters[:4])}"
             f"{', ...' if len(wrong) > 4 else ''}; farthest off is {worst.paddle}, {numbers(self._after(worst))}."
         )
         _write(found)
@@ -169,7 +187,7 @@ class Stages:
         found = self._new("buffers", both_names(pair) if pair else f"'{row.paddle.rpartition('.')[0]}'")
         if pair is not None:
             found.torch, found.paddle = describe(pair.t), describe(pair.p)
-            found.causes += [one.text for one in self.settings if one.torch == pair.t["path"]]
+            found.causes += [one.text for one in self.known.settings if one.torch == pair.t["path"]]
         found.parameters = [one.paddle for one, _ in wrong]
         found.tensor, found.distance = row.paddle, gap.to_json()
         found.paragraph = f"{row.paddle} after the step: {numbers(gap)}; {len(wrong)} buffers differ."
@@ -226,13 +244,13 @@ class Stages:
         """
         path, _, name = row.torch.rpartition(".")
         counts = [self._values(pair) for pair in self.both.pairs if pair.hard and pair.t["path"] == path and pair.t["training"]]
-        if name != "running_var" or path not in self.momenta or not counts or min(counts) < 2:
+        if name != "running_var" or path not in self.known.momenta or not counts or min(counts) < 2:
             return self._after(row)
         start = self.first or self.both
         prefix = "a" if self.first else "b"
         torch, paddle = self.both.torch.get(f"a.{row.torch}"), row.move(self.both.paddle.get(f"a.{row.paddle}"), "torch")
         before = start.torch.get(f"{prefix}.{row.torch}"), row.move(start.paddle.get(f"{prefix}.{row.paddle}"), "torch")
-        kept, count = (1 - self.momenta[path]) ** len(counts), len(counts) / sum(1 / n for n in counts)
+        kept, count = (1 - self.known.momenta[path]) ** len(counts), len(counts) / sum(1 / n for n in counts)
         expected = kept * before[1] + (torch.astype(np.float64) - kept * before[0]) * (count - 1) / count
         noise = self.both.noise(f"a.{row.torch}", f"a.{row.paddle}")
         return distance(expected.astype(torch.dtype), paddle, noise, self.both.limit)
@@ -264,7 +282,7 @@ class Stages:
         found.parent = describe(place.parent.t) if place.parent else None
         found.after, found.before = (one.t["path"] if one else None for one in (place.after, place.before))
         found.tensor, found.distance = place.tensor, place.distance.to_json() if place.distance else None
-        found.causes = hints.causes(place, self.settings, stage)
+        found.causes = hints.causes(place, self.known.settings, stage)
         tied = [name for name, first in self.plan.aliases["torch"].items() if place.tensor == f"gradient of {first}"]
         if tied and not place.missing:
             found.causes.append(f"it is also {', '.join(tied)}: one of its uses may be cut off, or not be tied in the port")
@@ -277,6 +295,7 @@ class Stages:
 def _write(found: Finding) -> None:
     """Complete the paragraph with mode, step and likely causes."""
     body = found.paragraph.partition(" Likely cause: ")[0]
-    if not body.startswith("In "):
-        body = f"In {found.mode} mode, {'first' if found.step == 1 else 'second'} step: {body}"
+    if not body.startswith(("In ", "With ")):
+        where = "With given gradients" if found.mode == "given" else f"In {found.mode} mode"
+        body = f"{where}, {'first' if found.step == 1 else 'second'} step: {body}"
     found.paragraph = body + (f" Likely cause: {'; '.join(found.causes)}." if found.causes else "")

@@ -86,6 +86,19 @@ def differences(
     return found
 
 
+def other_layouts(torch_tree: Mapping[str, Any], paddle_tree: Mapping[str, Any], pairs: Iterable[tuple[str, str]]) -> set[str]:
+    """torch paths of layers whose two sides take their axes in another order: channels last, time or batch first."""
+    sides = [{module["path"]: module for module in tree["modules"]} for tree in (torch_tree, paddle_tree)]
+    found = set()
+    for torch, paddle in pairs:
+        if torch in sides[0] and paddle in sides[1]:
+            ours, theirs = sides[0][torch]["hyper"], sides[1][paddle]["hyper"]
+            last = str(theirs.get("_data_format", theirs.get("data_format"))).endswith("C")
+            if last or ("batch_first" in ours and ours["batch_first"] is theirs.get("time_major", False)):
+                found.add(torch)
+    return found
+
+
 def _compare(torch: Mapping[str, Any], paddle: Mapping[str, Any]) -> list[Difference]:
     where = torch["path"], paddle["path"]
     classes = [class_key(module["class"]) for module in (torch, paddle)]

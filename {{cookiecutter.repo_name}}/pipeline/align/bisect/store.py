@@ -27,7 +27,7 @@ JUMP = 3.0
 
 
 def stem(paths: Paths, side: str, mode: str, step: int) -> Path:
-    """Both files of a capture without their suffix. `mode`: "eval" or "train"; `step`: 0 or 1."""
+    """Both files of a capture without their suffix. `mode`: "eval", "train" or "given"; `step`: 0 or 1."""
     return paths.work / side / "bisect" / f"{mode}_{step}"
 
 

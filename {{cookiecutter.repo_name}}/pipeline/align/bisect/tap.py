@@ -90,10 +90,9 @@ class Tap:
             handle.remove()
         self._known.clear()  # their gradient hooks know this object: a cycle that no garbage collector sees
 
-    def outer(self, path: str, inputs: Any) -> Any:
-        """Begin a call that is no module: "@forward" and "@loss". Returns the inputs to use."""
-        args, _ = self._before(path, path, None, (inputs,), {})
-        return args[0]
+    def outer(self, path: str, *args: Any, **kwargs: Any) -> tuple[tuple, dict]:
+        """Begin a call that is no module: "@forward" and "@loss". Returns the arguments to use."""
+        return self._before(path, path, None, args, kwargs)
 
     def outer_end(self, output: Any) -> Any:
         """End it."""
