@@ -346,6 +346,13 @@ FAULTS = {
         after="layers.0.attn.v",
         cause="along axis 1",
     ),
+    "half precision inside": Fault(
+        "vit",
+        [("F.softmax(q @ k.transpose([0, 1, 3, 2])", "F.softmax((q @ k.transpose([0, 1, 3, 2])).astype('float16').astype('float32')")],
+        path="layers.0.attn.drop",
+        parent="layers.0.attn",
+        after="layers.0.attn.v",
+    ),
     "max for mean": Fault(
         "cnn",
         [("x.mean((2, 3))", "x.max((2, 3))")],

@@ -7,9 +7,10 @@ A fixed tolerance either hides a small fault near the input or blames rounding e
 layer, by amounts that depend on the network and its weights. So each side is run a second time with weights and inputs
 disturbed by about a unit in the last place; how far a tensor moves is its noise, and
 
-    ratio = rms(torch - paddle) / max(noise of torch, noise of paddle, unit roundoff * rms(torch))
+    ratio = rms(torch - paddle) / max(noise, unit roundoff * rms(torch))
 
-is of order 1 everywhere in a right port, whatever its depth, and jumps where it goes wrong.
+is of order 1 everywhere in a right port, whatever its depth, and jumps where it goes wrong. The noise is torch's, or Paddle's
+where that is somewhat larger: Paddle's sums are less exact, but a port that rounds more than the reference is no right port.
 """
 from __future__ import annotations
 
@@ -21,15 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.align.bisect.store import BLOCK, rms
+from pipeline.align.bisect.store import BLOCK, ROUNDOFF, rms
 
 #: Two tensors differ when they are farther apart than this many times the noise. In right ports, of 100 layers too, it
 #: stays below 2, and below 4 where one framework's kernel is less exact.
 LIMIT = 8.0
 #: The same where a setting that differs says to look closer.
 CLOSE = 3.0
-#: Unit roundoff by dtype: half the distance from 1 to the next number.
-ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "complex64": 2.0**-24, "complex128": 2.0**-53}
 #: Other layouts are tried where tensors are farther apart than this part of their size.
 GROSS = 0.02
 #: The most axes of which all orders are tried.

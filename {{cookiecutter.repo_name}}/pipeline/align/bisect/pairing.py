@@ -16,12 +16,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from pipeline.align.bisect.distance import LIMIT, Distance, distance
 from pipeline.align.bisect.packed import packings, without_fields
 from pipeline.align.bisect.store import Capture
 
 #: Calls with equal inputs are looked for among this many.
 NEAR = 16
+#: How much larger than torch's the noise of Paddle may be.
+PEER = 8.0
 #: Fragments of class names -> kind, for modules without parameters; in this order.
 KINDS = (
     ("dropout", "dropout"), ("droppath", "dropout"), ("softmax", "softmax"), ("pool", "pool"), ("pad", "pad"),
@@ -118,9 +122,15 @@ class Both:
         return self._distances[torch, paddle]
 
     def noise(self, torch: str, paddle: str) -> float:
-        """The larger noise of the two sides."""
-        noise = max(self.torch.noise.get(torch, 0.0), self.paddle.noise.get(paddle, 0.0))
-        return max(noise, self.torch.jumps.get(torch, 0.0), self.paddle.jumps.get(paddle, 0.0)) if self.jumps else noise
+        """The noise at a pair of tensors: torch's, or Paddle's within PEER times that.
+
+        Where the reference computes in a wider type, Paddle's is what there is.
+        """
+        own = max(self.torch.noise.get(torch, 0.0), self.torch.rounding(torch))
+        other = max(self.paddle.noise.get(paddle, 0.0), self.paddle.rounding(paddle))
+        wider = np.dtype(self.torch.tensors[torch][2]).itemsize > np.dtype(self.paddle.tensors[paddle][2]).itemsize
+        noise = max(own, other if wider else min(other, PEER * own))
+        return max(noise, self.torch.jumps.get(torch, 0.0)) if self.jumps else noise
 
     def values(self, torch: int, paddle: int) -> Distance:
         """The distance of two values."""

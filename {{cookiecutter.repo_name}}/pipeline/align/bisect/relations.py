@@ -47,7 +47,7 @@ def _of_itself(a: np.ndarray, b: np.ndarray, left: float) -> str | None:
     if not np.any(b):
         return "the port's is zero everywhere"
     factor = float((a * b).sum() / (a * a).sum()) if np.any(a) else 0.0
-    if factor and _same(factor * a, b, left):
+    if factor and abs(factor - 1) > LEFT**2 and _same(factor * a, b, left):
         return f"the port's is {factor:.6g} times the reference's"
     if _same(np.maximum(b, 0), a, left):
         return "the port lacks a ReLU"
@@ -68,7 +68,7 @@ def _softmax(a: np.ndarray, b: np.ndarray) -> str | None:
     if min(a.min(), b.min()) > 0:
         x, y = (np.log(v) - np.log(v).mean(axes[0][0], keepdims=True) for v in (a, b))
         factor = float((x * y).sum() / (x * x).sum()) if np.any(x) else 0.0
-        if _same(factor * x, y, LEFT * float(np.linalg.norm(y))):
+        if abs(factor - 1) > LEFT and _same(factor * x, y, LEFT * float(np.linalg.norm(y))):
             return f"what goes into the port's softmax is {factor:.4g} times the reference's"
     return None
 

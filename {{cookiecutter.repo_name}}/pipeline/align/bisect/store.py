@@ -21,6 +21,8 @@ from pipeline.align.paths import Paths
 
 #: Elements that are worked on at a time.
 BLOCK = 1 << 16
+#: Unit roundoff by dtype: half the distance from 1 to the next number.
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "complex64": 2.0**-24, "complex128": 2.0**-53}
 #: A difference grows out of proportion when it is this many times what the scale of the disturbance makes of it; more for
 #: a few numbers, which may have moved little at first by chance.
 JUMP = 3.0
@@ -39,12 +41,13 @@ class Writer:
         self.path = path
         path.with_suffix(".json").unlink(missing_ok=True)
         self._file = open(path.with_suffix(".bin"), "wb", buffering=1 << 20)
-        self.tensors: dict[str, tuple[int, list[int], str]] = {}
+        self.tensors: dict[str, tuple[int, list[int], str, float]] = {}
 
     def put(self, key: str, array: np.ndarray) -> None:
         """Append a tensor; of one that comes again under its key, the last counts."""
         array = np.asarray(array, order="C")
-        self.tensors[key] = (self._file.tell(), list(array.shape), array.dtype.str)
+        size = rms(array) if array.dtype.kind in "fc" else 1.0
+        self.tensors[key] = (self._file.tell(), list(array.shape), array.dtype.str, size)
         self._file.write(array.reshape(-1).view(np.uint8).data if array.size else b"")
 
     def close(self, index: dict[str, Any]) -> None:
@@ -107,9 +110,14 @@ class Capture:
         """Key of the numbers of a value."""
         return f"v{self.index['values'][number]['data']}"
 
+    def rounding(self, key: str) -> float:
+        """Half a unit in the last place of a number of the tensor's typical size."""
+        _, _, dtype, size = self.tensors[key]
+        return size * ROUNDOFF.get(np.dtype(dtype).name, 0.0)
+
     def get(self, key: str) -> np.ndarray:
         """The tensor of a key, a view of the file; KeyError where there is none."""
-        offset, shape, dtype = self.tensors[key]
+        offset, shape, dtype, _ = self.tensors[key]
         size = math.prod(shape) * np.dtype(dtype).itemsize
         return self._raw[offset : offset + size].view(dtype).reshape(shape)
 
