@@ -348,7 +348,7 @@ FAULTS = {
     ),
     "half precision inside": Fault(
         "vit",
-        [("F.softmax(q @ k.transpose([0, 1, 3, 2])", "F.softmax((q @ k.transpose([0, 1, 3, 2])).astype('float16').astype('float32')")],
+        [("(q @ k.transpose([0, 1, 3, 2])", "((q @ k.transpose([0, 1, 3, 2])).astype('float16').astype('float32')")],
         path="layers.0.attn.drop",
         parent="layers.0.attn",
         after="layers.0.attn.v",

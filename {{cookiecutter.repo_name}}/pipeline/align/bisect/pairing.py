@@ -117,7 +117,8 @@ class Both:
             packing = self._packings.get(self.torch.index["values"][value]["data"]) if made.bad and value is not None else None
             for packed in packing.pack(theirs) if packing else ():
                 found = distance(ours, packed, noise, self.limit)
-                made = made if found.bad else replace(found, how="packed", shapes=(ours.shape, theirs.shape))
+                if found.ratio < made.ratio:
+                    made = replace(found, how="packed", shapes=(ours.shape, theirs.shape))
             self._distances[torch, paddle] = made
         return self._distances[torch, paddle]
 

@@ -4,17 +4,16 @@
 """The stages that bisect goes through until something differs: forward, loss, backward, schedule, optimizer step, buffers."""
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from pipeline.align.bisect import hints, optimizers, search
-from pipeline.align.bisect.distance import CLOSE, LIMIT, Distance, distance
+from pipeline.align.bisect.distance import Distance, distance
 from pipeline.align.bisect.finding import Finding, both_names, describe, in_words, neighbourhood, numbers, sentence
 from pipeline.align.bisect.gradients import Gradients, parameter_distance
+from pipeline.align.bisect.looks import Looks
 from pipeline.align.bisect.pairing import Both
 from pipeline.align.bisect.search import Place
 from pipeline.align.bisect.static import Difference
@@ -44,25 +43,14 @@ class Stages:
         self.both, self.plan, self.known, self.first = both, plan, known, first
         self.mode, self.step = both.torch.index["mode"], both.torch.index["step"]
         self.rows = [row for row in plan.rows if row.torch is not None and row.paddle is not None]
-        self._suspects = {one.torch for one in known.settings}
-        self._near = CLOSE * both.limit / LIMIT
-
-    @cached_property
-    def plain(self) -> Both:
-        """The same captures, where nothing is put down to a flipping ReLU."""
-        return Both(self.both.torch, self.both.paddle, self.both.modules, self.both.limit, jumps=False)
-
-    @cached_property
-    def close(self) -> Both:
-        """The same under a closer look."""
-        return Both(self.both.torch, self.both.paddle, self.both.modules, self._near, jumps=False)
+        self.looks = Looks(both, {one.torch for one in known.settings})
 
     def find(self, before_random: bool = False) -> Finding | None:
         """The first thing that differs; with `before_random` only in what comes before random numbers are drawn."""
         if self.mode == "given":
             return self.optimizer()
         if before_random:
-            place = self._closer(search.forward)
+            place = self.looks.find(search.forward)
             return self._at(place, "forward") if place is not None and self._time(place) < self._first_random() else None
         for stage in (self.forward, self.loss, self.backward, self.schedule, self.optimizer, self.buffers):
             found = stage()
@@ -72,7 +60,7 @@ class Stages:
 
     def forward(self) -> Finding | None:
         """Outputs of the network."""
-        place = self._closer(search.forward)
+        place = self.looks.find(search.forward)
         if place is not None and place.pair.t["path"] not in self.known.layouts:
             layers = all(hints.is_layer(call["kind"]) for call in (place.pair.t, place.pair.p))
             place = (search.turned(place) if layers else None) or place
@@ -87,24 +75,13 @@ class Stages:
         return found
 
     def backward(self) -> Finding | None:
-        """Gradients of all parameters; where they differ because what entered the call does a little, that is where it began.
-
-        What differs grossly and yet leaves the outputs right is not the same tensor: the two sides are written differently.
-        """
+        """Gradients of all parameters; where they differ because the forward pass does a little, that is where it began."""
         if self._failed():
             return None
-        place = self._closer(lambda both: search.backward(both, self.rows))
-        faint = search.backward(self.plain, self.rows) if place is None else place
-        if faint is None:
-            return None
-        entered = self.plain.by_torch.get(faint.pair.torch)
-        seen = [] if entered is None else [one.distance for one in (*entered.inputs, *entered.outputs)]
-        if max((one.ratio for one in seen if not one.gross), default=0.0) > self._near:
-            near = self.close.by_torch.get(faint.pair.torch)
-            earlier = search.forward(self.plain, entered) or (near and search.forward(self.close, near))
-            if earlier is not None and not (earlier.distance is None or earlier.distance.how == "shapes"):
-                return self._at(earlier, "forward")
-        return self._at(place, "backward")
+        place = self.looks.find(lambda both: search.backward(both, self.rows))
+        faint = search.backward(self.looks.plain, self.rows) if place is None else place
+        earlier = None if faint is None else self.looks.before(faint)
+        return self._at(place, "backward") if earlier is None else self._at(earlier, "forward")
 
     def schedule(self) -> Finding | None:
         """The learning rate of every iteration."""
@@ -211,20 +188,6 @@ class Stages:
         """Rows of a kind ("param" or "buffer") whose tensors are known after the step."""
         held = self.both.torch.tensors, self.both.paddle.tensors
         return [row for row in self.rows if row.kind == kind and f"a.{row.torch}" in held[0] and f"a.{row.paddle}" in held[1]]
-
-    def _closer(self, find: Callable[[Both], Place | None]) -> Place | None:
-        """The place that `find` gives, or an earlier one that only a closer look shows.
-
-        Looked closer is where the tensors before the place are worse than usual, and, where all seems well, whether a module
-        whose settings differ shows it.
-        """
-        place = find(self.both)
-        if place is None and self.step == 0 and self._suspects:
-            near = find(self.close)
-            return near if near is not None and near.inside and near.pair.t["path"] in self._suspects else None
-        if place is not None and place.agreeing is not None and place.agreeing.ratio > self._near:
-            return find(self.close) or place
-        return place
 
     def _after(self, row: Row) -> Distance:
         """The distance of a parameter after the step, beyond what the distance of its gradient explains."""
