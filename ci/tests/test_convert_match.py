@@ -964,3 +964,15 @@ def test_the_table():
     assert ["attn.in_proj_bias", "(4:8 of 12)", "attn.k_proj.bias", "(4)", "MultiheadAttention (id)", "no"] in lines
     assert ["torch norm.num_batches_tracked", "()", "a counter that only momentum=None reads; Paddle has none"] in lines
     assert lines[-3:] == [["13 parameter rows, 2 buffer rows, 1 not converted"], ["note: a note"], ["cast: fc.weight: how"]]
+
+
+def test_a_norm_outside_the_layers_is_not_taken_for_one_of_theirs():
+    """The reference registers its final norm first, the port last and under other names: order alone would shift them all."""
+    blocks = [ours(attention=ours(norm=T.LayerNorm(8)), net=ours(norm=T.LayerNorm(8))) for _ in range(2)]
+    one = ours(transformer=ours(norm=T.LayerNorm(8), layers=T.ModuleList(blocks)))
+    cells = [theirs(first=P.LayerNorm(8), second=P.LayerNorm(8)) for _ in range(2)]
+    two = theirs(cells=P.LayerList(cells), last=P.LayerNorm(8))
+    with pytest.raises(UserError, match="which stands in a numbered layer, would be .*weights.map"):
+        make_plan(one, two)
+    made = make_plan(one, two, {"transformer.norm": "last"})
+    assert pairs(made)["transformer.layers.1.net.norm.weight"] == "cells.1.second.weight"

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The reprod-template Authors.
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
-"""The lists of wrong and right ports (ci/mutants) are well-formed. Their score takes minutes: make mutants."""
+"""The measure of the judge: every wrong port is red at its step and named, every right one green (ci/mutants)."""
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 
 import pytest
@@ -12,14 +14,57 @@ from conftest import REPO
 
 sys.path.insert(0, str(REPO / "ci" / "mutants"))
 
+import bases
 import catalog
+import run
 import tracks
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory):
+    """(folder, results) of all wrong and right ports."""
+    folder = tmp_path_factory.mktemp("mutants")
+    return folder, run.run(folder)
+
+
+@pytest.mark.timeout(3600)
+def test_the_score(measured):
+    _, results = measured
+    assert run.passed(results), run.report(results)
 
 
 def test_there_are_enough_ports_of_either_kind():
     for track in tracks.TRACKS:
         assert sum(isinstance(case, catalog.Mutant) for case in track.cases) >= 30
     assert sum(isinstance(case, catalog.Right) for track in tracks.TRACKS for case in track.cases) >= 12
+
+
+#: Seen by the user: the port, the step that is red, and what the output of `align` must say.
+SEEN = {
+    "image": ("avgpool-exclusive", "forward", "'stage2.shortcut.pool'", "include_pad"),
+    "sequence": ("decay-inverted", "backward", "from agreeing gradients", "weight_decay"),
+}
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("track", SEEN)
+def test_the_align_command_says_the_same(measured, tmp_path, track):
+    """The whole command, with a process for each side, on one wrong port of each pair."""
+    folder, _ = measured
+    name, node, *words = SEEN[track]
+    case = next(case for one in tracks.TRACKS for case in one.cases if one.name == track and case.name == name)
+    repository = tmp_path / "repository"
+    shutil.copytree(folder / track, repository)
+    catalog.write_edits(repository / "paddle", case.edits)
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline", "align", *map(str, range(1, case.step + 1))],
+        cwd=repository, capture_output=True, text=True, timeout=540, env=bases.environment(repository),
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout[-3000:] + done.stderr[-3000:]
+    states = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if len(line.split()) >= 6}
+    before = ("forward", "metric", "loss", "backward")[: case.step - 1]
+    assert all(states[one] == "green" for one in before) and states[node] == "red", done.stdout
+    assert all(word in done.stdout for word in words), done.stdout
 
 
 def test_a_list_that_cannot_be_read_is_refused(tmp_path):

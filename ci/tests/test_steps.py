@@ -9,9 +9,10 @@ import types
 import numpy as np
 import pytest
 
-from pipeline.align.init_test import difference, ks_p_value, ks_statistic
+from pipeline.align.init_test import constants_differ, difference, ks_p_value, ks_statistic
 from pipeline.align.random_layers import RandomSwitch, moved
 from pipeline.align.steps.step2 import chosen, uneven_batch
+from pipeline.align.steps.step5 import Constants
 
 
 @pytest.mark.parametrize("length, limit, count", [(10, 20, 10), (1000, 64, 64), (1, 5, 1), (10**7, 3, 3)])
@@ -49,6 +50,25 @@ def test_equal_distributions_pass_and_torchs_default_differs_from_paddles():
     assert "constant 0" in difference(torch, np.zeros(10), 50)
     assert difference(np.ones(4, np.float32), np.ones(9, np.float32), 1) is None
     assert difference(np.zeros(4), np.full(4, 1e-3), 1) is not None
+
+
+def test_constants_of_fresh_networks_are_found_and_compared():
+    constants = Constants()
+    table = np.array([[0.0, 1.0], [-np.inf, 2.0]], np.float32)
+    for seed in range(3):
+        random = np.random.default_rng(seed).standard_normal((3, 4)).astype(np.float32)
+        random[1] = 0  # a padding row
+        constants.add({"weight": random, "noise": random[0], "table": table, "count": np.array(7)})
+    arrays = constants.arrays()
+    assert set(arrays) == {"@networks", "weight", "table", "count"} and arrays["@networks"] == 3
+    assert np.isnan(arrays["weight"][[0, 2]]).all() and (arrays["weight"][1] == 0).all()
+    weight, shown = arrays["weight"], arrays["table"]
+    assert constants_differ(weight, weight) is None and constants_differ(shown, shown) is None
+    assert constants_differ(shown, shown + [[0, 5e-5], [0, 0]]) is None  # rounding of a computed table
+    assert "4 of 12 elements are constant in the reference, random in the port: [1, 0]" == constants_differ(weight, weight * np.nan)
+    assert "constant in the port" in constants_differ(weight * np.nan, weight)
+    assert "reference 1, port 1.001" in constants_differ(shown, shown + [[0, 1e-3], [0, 0]])
+    assert "reference -inf, port 0" in constants_differ(shown, np.where(np.isinf(shown), 0, shown))
 
 
 def test_random_functions_run_with_probability_zero_inside_only():

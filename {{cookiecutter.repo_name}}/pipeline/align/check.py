@@ -45,7 +45,7 @@ def check(paths: Paths, cfg: Settings, steps: Iterable[int]) -> list[NodeResult]
 def _check_node(paths: Paths, cfg: Settings, node: Node) -> NodeResult:
     failure = _failure(paths, node)
     if failure:
-        result = NodeResult(node.name, node.step, "red", failure)
+        result = NodeResult(node.name, node.step, "red", _before(paths, cfg, node) + failure)
     else:
         parts = [judge(paths, cfg, node, part) for part in node.parts if _wanted(paths, part)]
         result = _summarise(paths, cfg, node, parts)
@@ -54,6 +54,16 @@ def _check_node(paths: Paths, cfg: Settings, node: Node) -> NodeResult:
         failed = [part for part in result.parts if not part.passed and part.name != node.main]
         verdict.write_diff_log(paths.log_reprod / f"{node.main}_diff.log", main + failed)
     return result
+
+
+def _before(paths: Paths, cfg: Settings, node: Node) -> str:
+    """What was already wrong in the parts that both sides had recorded when the node failed."""
+    for part in node.parts:
+        if all(paths.part(side, part.record or part.name).is_file() for side in SIDES):
+            result = judge(paths, cfg, node, part)
+            if result.state == "red":
+                return f"{part.title}: {result.reason}; then "
+    return ""
 
 
 def _wanted(paths: Paths, part: Part) -> bool:

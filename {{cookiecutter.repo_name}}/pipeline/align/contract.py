@@ -9,11 +9,12 @@ must return.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import numbers
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pipeline.align.errors import PortError, UserError
@@ -78,6 +79,16 @@ class Contract:
             return value
 
         return checked
+
+    @contextlib.contextmanager
+    def watched_loss(self, watch: Callable[[Callable], Callable]) -> Iterator[None]:
+        """Inside, whoever calls build_loss of the contract's file, train.py too, gets `watch(loss)`."""
+        build = self._module.build_loss
+        self._module.build_loss = lambda cfg: watch(build(cfg))
+        try:
+            yield
+        finally:
+            self._module.build_loss = build
 
     def build_optimizer(self, cfg: Any, model: Any, steps_per_epoch: int) -> tuple[Any, Any]:
         """(optimizer, schedule or None)."""

@@ -11,6 +11,8 @@ import numpy as np
 
 #: A pair of samples of one distribution is called different less often than this, over all parameters of a network.
 FALSE_ALARM = 1e-6
+#: Relative difference of constants that both sides compute, such as tables of sines.
+ROUNDING = 1e-4
 
 
 def ks_statistic(a: np.ndarray, b: np.ndarray) -> float:
@@ -38,6 +40,28 @@ def difference(torch_values: np.ndarray, paddle_values: np.ndarray, parameters: 
         return None if same else describe
     p = ks_p_value(ks_statistic(torch_values, paddle_values), len(torch_values), len(paddle_values))
     return None if p > FALSE_ALARM / max(1, parameters) else f"{describe}, p = {p:.0e}"
+
+
+def constants_differ(reference: np.ndarray, port: np.ndarray) -> str | None:
+    """Why the constant elements of two fresh tensors of one shape, NaN where they are random, are not the same, or None."""
+    random = [np.isnan(values) for values in (reference, port)]
+    for ours, theirs, names in ((*random, ("port", "reference")), (*random[::-1], ("reference", "port"))):
+        only = ours & ~theirs
+        if only.any():
+            where = _first(only)
+            return f"{only.sum()} of {only.size} elements are constant in the {names[0]}, random in the {names[1]}: {where}"
+    scale = np.abs(reference[np.isfinite(reference)]).max(initial=0.0)
+    with np.errstate(invalid="ignore"):  # infinity minus itself
+        wrong = ~(random[0] | (reference == port) | (np.abs(reference - port) <= ROUNDING * scale))
+    if not wrong.any():
+        return None
+    where = tuple(np.argwhere(wrong)[0])
+    values = f"reference {reference[where]:.6g}, port {port[where]:.6g}"
+    return f"{wrong.sum()} of {wrong.size} constant elements differ, first {_first(wrong)}: {values}"
+
+
+def _first(mask: np.ndarray) -> list[int]:
+    return [int(index) for index in np.argwhere(mask)[0]]
 
 
 def summary(values: np.ndarray) -> str:

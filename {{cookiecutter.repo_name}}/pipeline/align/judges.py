@@ -101,19 +101,38 @@ def _same_distribution(name: str, reference: np.ndarray, port: np.ndarray, count
     return KeyResult(name, reason is None, f"initialised differently: {reason}" if reason else "", mean=distance)
 
 
+def _constants(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
+    """The elements that are the same in every fresh network must be the same elements, and equal, on both sides."""
+    plan = plan_of(paths)
+    shapes = {side: {name: tuple(one["shape"]) for name, one in plan.tensors[side].items()} for side in SIDES}
+    full = [
+        {name: record.arrays.get(name, np.full(shape, np.nan)) for name, shape in shapes[side].items()}
+        for side, record in zip(SIDES, pair)
+    ]
+    for side, arrays in zip(SIDES, full):
+        if not any(np.isnan(value).any() for value in arrays.values()):
+            title = f"{side} draws the same network from every seed, so nothing can be told apart from random numbers"
+            rule = {"id": "fixed_seed", "title": title, "formula": "build_model ignores the seed", "source": "step 5", "key": ""}
+            return PartResult(part.name, "green", known=[rule])
+    reference = converter(paths)(full[0])
+    keys = []
+    for name, values in reference.items():
+        reason = init_test.constants_differ(values, full[1][name])
+        keys.append(KeyResult(name, reason is None, reason or ""))
+    return verdict.summarise(part.name, keys, [])
+
+
 def _first_losses(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
-    """Equal while nothing is random. With dropout on both sides no numbers can be compared; step 4 does so with dropout at 0."""
+    """Dropout masks come from generators that differ, so these losses were recorded with all dropout at 0."""
     drawn = [(record.provenance or {}).get("dropout") for record in pair]
-    if drawn[0] and drawn[0] == drawn[1]:
-        rule = {
-            "id": "dropout",
-            "title": "both trainings draw dropout masks, from generators that differ; step 4 compares without them",
-        }
-        return PartResult(part.name, "green", known=[{**rule, "formula": f"p = {drawn[0]}", "source": "step 4", "key": "loss"}])
     if drawn[0] != drawn[1]:
         sides = f"reference {drawn[0] or 'none'}, port {drawn[1] or 'none'}"
         return PartResult(part.name, "red", f"probabilities of dropout in the training differ: {sides}")
-    return _numbers(paths, cfg, part, pair, limit)
+    result = _numbers(paths, cfg, part, pair, limit)
+    if drawn[0]:
+        title = "both trainings draw dropout masks, from generators that differ; these losses are those without dropout"
+        result.known.append({"id": "dropout", "title": title, "formula": f"p = {drawn[0]}", "source": "step 5", "key": "loss"})
+    return result
 
 
 def _benchmark(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
@@ -137,7 +156,7 @@ def _benchmark(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Thres
 
 JUDGES: dict[str, Callable[..., PartResult]] = {
     "numbers": _numbers, "lr": _lr, "buffers": _buffers, "gradients": _gradients, "updates": _updates, "init": _init,
-    "first_losses": _first_losses,
+    "constants": _constants, "first_losses": _first_losses,
     "benchmark": _benchmark,
 }  # fmt: skip
 

@@ -122,6 +122,12 @@ def _contradiction(torch: list[Unit], paddle: list[Unit]) -> str:
         for other, j in kinds.items():
             if _shared(own[0], other[1]) > max(_shared(*own), _shared(*other)):
                 return f"by name {torch[i].path!r} looks like {paddle[j].path!r}, by order it is {paddle[i].path!r}"
+    inside = [[any(part.isdigit() for part in unit.path.split(".")) for unit in side] for side in (torch, paddle)]
+    if sum(inside[0]) == sum(inside[1]):  # as many of each kind: a final norm is not one of the layers' norms
+        mixed = next((i for i, (a, b) in enumerate(zip(*inside)) if a != b), None)
+        if mixed is not None:
+            paths = [(torch if inside[0][mixed] else paddle)[mixed].path, (paddle if inside[0][mixed] else torch)[mixed].path]
+            return f"by order {paths[0]!r}, which stands in a numbered layer, would be {paths[1]!r}, which does not"
     series: dict[tuple[str, str], list[tuple]] = defaultdict(list)
     for t, p in zip(torch, paddle, strict=True):
         series[re.sub(r"\d+", "#", t.path), re.sub(r"\d+", "#", p.path)].append((_numbers(t.path), _numbers(p.path)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import shutil
 import time
 from typing import Any
 
@@ -18,6 +19,8 @@ from pipeline.align.errors import PortError
 
 #: Fresh networks are drawn until every parameter has this many values, at most so many networks, and at most so many seconds.
 WANTED_VALUES, MOST_NETWORKS, MOST_SECONDS = 8000, 100, 3.0
+#: But at least so many: of two networks, one of 2**24 random float32 values is equal by chance, of three one of 2**48.
+FEWEST_NETWORKS = 3
 #: Iterations of the training whose losses must still agree; later ones drift apart by rounding alone.
 FIRST = 10
 #: Values kept of each parameter.
@@ -25,22 +28,27 @@ KEPT_VALUES = 20000
 
 
 def run(context: Context) -> None:
-    """Record `init`, `order`, `first_losses` and `train_align`."""
+    """Record `init`, `init_constants`, `evaluation`, `order`, `first_losses` and `train_align`."""
     _record_init(context)
+    _record_evaluation(context)
     _record_training(context)
 
 
 def _record_init(context: Context) -> None:
     """Values of every parameter of freshly initialised networks, enough of them to tell two distributions apart."""
     values: dict[str, list[np.ndarray]] = {}
+    constants = Constants()
     started = time.perf_counter()
     for network in range(MOST_NETWORKS):
         context.backend.seed(context.cfg.align.seed + network)
         model = context.contract.build_model(context.cfg)
         state = context.state(model)
+        constants.add(state)
         for name, array in state.items():
             if array.dtype.kind == "f" and array.size:
                 values.setdefault(name, []).append(array.reshape(-1)[:KEPT_VALUES])
+        if network + 1 < FEWEST_NETWORKS:
+            continue
         if time.perf_counter() - started > MOST_SECONDS or all(
             sum(map(len, arrays)) >= WANTED_VALUES for arrays in values.values()
         ):
@@ -48,6 +56,41 @@ def _record_init(context: Context) -> None:
     arrays = {name: np.sort(np.concatenate(parts)) for name, parts in values.items()}
     arrays = {name: value[:: max(1, len(value) // KEPT_VALUES)] for name, value in arrays.items()}
     context.record("init", arrays, weights=False)
+    context.record("init_constants", constants.arrays(), weights=False)
+
+
+class Constants:
+    """The elements that are the same in all fresh networks: zeroed rows, tables of positions, ones of a normalisation."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, np.ndarray] | None = None
+        self._same: dict[str, np.ndarray] = {}
+        self._networks = 0
+
+    def add(self, state: dict[str, np.ndarray]) -> None:
+        """Take in the parameters and buffers of one more network."""
+        self._networks += 1
+        if self._first is None:
+            self._first = {name: array.copy() for name, array in state.items()}
+            self._same = {name: np.ones(array.shape, bool) for name, array in state.items()}
+        for name in list(self._same):
+            self._same[name] &= state[name] == self._first[name]
+            if not self._same[name].any():
+                del self._same[name], self._first[name]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """{name: float64 of its shape, NaN where it is random}; what is random everywhere is left out. "@networks": how many."""
+        made = {name: np.where(same, self._first[name], np.nan).astype(np.float64) for name, same in self._same.items()}
+        return {"@networks": np.array(self._networks), **made}
+
+
+def _record_evaluation(context: Context) -> None:
+    """What eval.evaluate() of this side's tree makes of the probe weights in a model that comes to it in train mode."""
+    evaluate = importlib.import_module("eval").evaluate
+    dataset = context.contract.build_dataset(context.cfg, "val")
+    loss, scores = evaluate(context.cfg, context.model(training=True), dataset)
+    arrays = {"loss": loss, **scores}
+    context.record("evaluation", {name: np.array([value], np.float64) for name, value in arrays.items()})
 
 
 def _record_training(context: Context) -> None:
@@ -62,9 +105,41 @@ def _record_training(context: Context) -> None:
     context.record(
         "order", {"order": _digests(history["order_sha256"]), "lr": np.array(history["lr"], np.float64)}, weights=False
     )
-    first = {f"loss_{index}": np.array([loss], np.float64) for index, loss in enumerate(history["loss"][:FIRST])}
-    context.record("first_losses", first, dropout=sorted(context.backend.random.probabilities))
+    dropout = sorted(context.backend.random.probabilities)
+    losses = _without_dropout(context, train) if dropout else history["loss"]
+    first = {f"loss_{index}": np.array([loss], np.float64) for index, loss in enumerate(losses[:FIRST])}
+    context.record("first_losses", first, dropout=dropout)
     context.record("train_align", {name: np.array([value]) for name, value in metrics.items()})
+
+
+class _EnoughLosses(Exception):
+    """Ends a training from inside its loss function."""
+
+
+def _without_dropout(context: Context, train: Any) -> list[float]:
+    """The losses of the first FIRST calls of the loss function in the same training with all dropout at 0."""
+    losses: list[float] = []
+
+    def watch(loss: Any) -> Any:
+        def watched(outputs: Any, labels: Any) -> Any:
+            if len(losses) == FIRST:
+                raise _EnoughLosses
+            value = loss(outputs, labels)
+            losses.append(value.item())
+            return value
+
+        return watched
+
+    output = context.paths.work / context.side / "first_iterations"
+    start = context.paths.weight_file(context.side, "init")
+    try:
+        with context.backend.random.off(), context.contract.watched_loss(watch):
+            train(context.cfg, weights=start, output_dir=output, log=lambda line: None)
+    except _EnoughLosses:
+        pass
+    finally:
+        shutil.rmtree(output, ignore_errors=True)
+    return losses
 
 
 def _final_metrics(context: Context, history: Any) -> dict[str, float]:
