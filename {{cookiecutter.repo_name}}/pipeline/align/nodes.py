@@ -66,9 +66,9 @@ NODES = (
     Node("training", 5, "training", "train_align", (
         Part("init", "initialisation statistics", "updates", judge="init"),
         Part("init_constants", "what every initialisation has in common", "updates", judge="constants"),
-        Part("evaluation", "evaluation of the same weights", "train_mode", zeros=True),
         Part("order", "order of the training data and LR curve", "lr", zeros=True),
         Part("first_losses", "losses of the first iterations", "train_mode", judge="first_losses"),
+        Part("evaluation", "evaluation of the same weights", "train_mode", zeros=True),
         Part("train_align", "final metric", "training", zeros=True),
         Part("benchmark", "final metric against the paper", "training", judge="benchmark", record="train_align"),
     )),
