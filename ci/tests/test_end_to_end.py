@@ -370,6 +370,27 @@ def test_dropout_is_compared_without_its_masks(copy):
     assert re.search(r"pass  first_losses.*\n.*both trainings draw dropout masks", pipeline(copy, "check", "5", *short).stdout)
 
 
+def with_stochastic_depth(repo: Path, tree: str, mask: str) -> None:
+    """The features of a sample are dropped as a whole with probability 0.2, without a layer of the framework."""
+    path = repo / tree / "models" / "resnet.py"
+    text = path.read_text()
+    drawn = f"self._kept(self.pool(x).flatten(1)))\n\n    def _kept(self, x):\n        return x * {mask} / 0.8 if self.training else x"
+    assert text.count("self.pool(x).flatten(1))") == 1
+    path.write_text(text.replace("self.pool(x).flatten(1))", drawn))
+
+
+def test_stochastic_depth_is_compared_with_every_path_kept(copy):
+    with_stochastic_depth(copy, "torch_ref", "x.new_empty(len(x), 1).bernoulli_(0.8)")
+    with_stochastic_depth(copy, "paddle", "__import__('paddle').floor(0.8 + __import__('paddle').rand([len(x), 1]))")
+    pipeline(copy, "align", "1", "3", "4", expect=0)
+    short = ["-o", "train.epochs=2"]
+    pipeline(copy, "run", "5", *short, expect=0)
+    assert re.search(r"pass  first_losses", pipeline(copy, "check", "5", *short).stdout)
+    path = copy / "paddle" / "models" / "resnet.py"
+    path.write_text(path.read_text().replace("/ 0.8", "/ 0.7"))
+    assert "bp_train" in pipeline(copy, "align", "1", "3", "4", expect=1).stdout
+
+
 def test_a_dropout_that_only_one_training_has_is_red(copy):
     with_dropout(copy, "torch_ref", 0.25)
     with_dropout(copy, "paddle", 0.5)

@@ -1,14 +1,17 @@
 # Copyright (c) 2026 The reprod-template Authors.
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of the steps that need no framework: sampling, uneven batches, the initialisation test, random layers."""
+"""Parts of the steps by themselves: sampling, uneven batches, the initialisation test, random layers."""
 
 import math
 import types
 
 import numpy as np
+import paddle
 import pytest
+import torch
 
+from pipeline.align import draws_paddle, draws_torch
 from pipeline.align.init_test import constants_differ, difference, ks_p_value, ks_statistic
 from pipeline.align.random_layers import RandomSwitch, moved
 from pipeline.align.steps.step2 import chosen, uneven_batch
@@ -87,6 +90,45 @@ def test_random_functions_run_with_probability_zero_inside_only():
         functional.dropout(1, p=0.4, training=True)
     functional.dropout(1, p=0.2)
     assert seen == [0.3, 0.0, 0.0, 0.2] and switch.silenced == {"dropout"}
+
+
+TORCH_KEEPS = {
+    "bernoulli in place": lambda keep: torch.empty(3, 1).bernoulli_(keep),
+    "bernoulli": lambda keep: torch.bernoulli(torch.full((3, 1), keep)),
+    "method": lambda keep: torch.full((3, 1), keep).bernoulli(),
+    "floor": lambda keep: (keep + torch.rand(3, 1)).floor_(),
+    "less": lambda keep: (torch.rand(3, 1) < keep).float(),
+    "uniform": lambda keep: (torch.empty(3, 1).uniform_(0, 1) < keep).float(),
+    "greater": lambda keep: (torch.rand_like(torch.empty(3, 1)) > 1 - keep).float(),
+}
+PADDLE_KEEPS = {
+    "bernoulli": lambda keep: paddle.bernoulli(paddle.full([3, 1], keep)),
+    "in place": lambda keep: paddle.empty([3, 1]).bernoulli_(keep),
+    "floor": lambda keep: (keep + paddle.rand([3, 1])).floor(),
+    "less": lambda keep: (paddle.uniform([3, 1], min=0, max=1) < keep).astype("float32"),
+    "rand_like": lambda keep: (paddle.rand_like(paddle.ones([3, 1])) > 1 - keep).astype("float32"),
+}
+
+
+@pytest.mark.parametrize("keep", [0.55, 0.9])
+def test_paths_are_kept_however_their_random_numbers_are_drawn(keep):
+    for draws, keeps in ((draws_torch, TORCH_KEEPS), (draws_paddle, PADDLE_KEEPS)):
+        switch = RandomSwitch(types.SimpleNamespace(), draws)
+        for name, drawn in keeps.items():
+            with switch.off():
+                assert np.asarray(drawn(keep)).tolist() == [[1.0]] * 3, name
+            assert switch.silenced, name
+            assert len({np.asarray(drawn(0.5)).tobytes() for _ in range(60)}) > 1, name  # random again outside
+            switch.silenced.clear()
+
+
+def test_noise_is_its_mean():
+    with RandomSwitch(types.SimpleNamespace(), draws_torch).off():
+        assert torch.randn(2).tolist() == [0, 0] and torch.empty(2).normal_(3.0, 1.0).tolist() == [3, 3]
+        assert torch.empty(1).uniform_(-1, 4).item() == 1.5
+    with RandomSwitch(types.SimpleNamespace(), draws_paddle).off():
+        assert paddle.randn([2]).tolist() == [0, 0] and paddle.normal(3.0, 1.0, [2]).tolist() == [3, 3]
+        assert paddle.empty([1]).uniform_(-1, 4).item() == 1.5
 
 
 def test_moved_values_differ_everywhere_and_stay_positive_where_asked():

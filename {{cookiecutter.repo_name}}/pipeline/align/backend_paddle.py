@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import paddle
 
-from pipeline.align import guards_paddle
+from pipeline.align import draws_paddle, guards_paddle
 from pipeline.align.convert import describe_paddle, load_paddle
 from pipeline.align.random_layers import RandomSwitch
 
@@ -30,7 +30,7 @@ class Backend:
     def __init__(self) -> None:
         self.device = "gpu:0" if paddle.is_compiled_with_cuda() and paddle.device.cuda.device_count() else "cpu"
         paddle.set_device(self.device)
-        self.random = RandomSwitch(paddle.nn.functional)
+        self.random = RandomSwitch(paddle.nn.functional, draws_paddle)
         self.guards: set[str] = set()
         guards_paddle.install(self.guards)
 
@@ -85,7 +85,7 @@ class Backend:
 
     @contextlib.contextmanager
     def without_randomness(self, model: paddle.nn.Layer) -> Iterator[None]:
-        """Dropout of every kind has probability 0 inside."""
+        """Dropout of every kind has probability 0 inside, and random tensors are at their midpoints."""
         recurrent = [layer for layer in model.sublayers(True) if isinstance(layer, paddle.nn.layer.rnn.RNNBase) and layer.dropout]
         kept = [layer.dropout for layer in recurrent]
         for layer in recurrent:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pipeline.align import draws_torch
 from pipeline.align.convert import describe_torch, load_torch
 from pipeline.align.random_layers import RandomSwitch, moved
 
@@ -29,7 +30,7 @@ class Backend:
 
     def __init__(self) -> None:
         self.device = "cuda:0" if torch.cuda.is_available() else "cpu"
-        self.random = RandomSwitch(torch.nn.functional)
+        self.random = RandomSwitch(torch.nn.functional, draws_torch)
         self.guards: set[str] = set()
 
     def seed(self, seed: int) -> None:
@@ -81,7 +82,7 @@ class Backend:
 
     @contextlib.contextmanager
     def without_randomness(self, model: torch.nn.Module) -> Iterator[None]:
-        """Dropout of every kind has probability 0 inside."""
+        """Dropout of every kind has probability 0 inside, and random tensors are at their midpoints."""
         recurrent = [module for module in model.modules() if isinstance(module, torch.nn.RNNBase) and module.dropout]
         kept = [module.dropout for module in recurrent]
         for module in recurrent:

@@ -81,14 +81,14 @@ class Contract:
         return checked
 
     @contextlib.contextmanager
-    def watched_loss(self, watch: Callable[[Callable], Callable]) -> Iterator[None]:
-        """Inside, whoever calls build_loss of the contract's file, train.py too, gets `watch(loss)`."""
-        build = self._module.build_loss
-        self._module.build_loss = lambda cfg: watch(build(cfg))
+    def changed(self, name: str, change: Callable[[Any], Any]) -> Iterator[None]:
+        """Inside, whoever calls the function `name` of the contract's file, train.py too, gets `change(what it returns)`."""
+        original = getattr(self._module, name)
+        setattr(self._module, name, lambda *args: change(original(*args)))
         try:
             yield
         finally:
-            self._module.build_loss = build
+            setattr(self._module, name, original)
 
     def build_optimizer(self, cfg: Any, model: Any, steps_per_epoch: int) -> tuple[Any, Any]:
         """(optimizer, schedule or None)."""

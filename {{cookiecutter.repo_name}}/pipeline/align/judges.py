@@ -123,7 +123,7 @@ def _constants(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Thres
 
 
 def _first_losses(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
-    """Dropout masks come from generators that differ, so these losses were recorded with all dropout at 0."""
+    """Dropout masks come from generators that differ, so these losses were recorded where nothing is random."""
     drawn = [(record.provenance or {}).get("dropout") for record in pair]
     if drawn[0] != drawn[1]:
         sides = f"reference {drawn[0] or 'none'}, port {drawn[1] or 'none'}"

@@ -31,11 +31,13 @@ class RandomSwitch:
     """Wraps the random functions of one `functional` namespace, so that they can be called with probability 0.
 
     The networks' own Dropout layers call the same functions, so layers and functional code are both covered. Install it
-    before the port is imported: a name imported from the namespace earlier would escape.
+    before the port is imported: a name imported from the namespace earlier would escape. `draws`: the module draws_torch or
+    draws_paddle, whose functions then give their midpoints.
     """
 
-    def __init__(self, functional: Any):
+    def __init__(self, functional: Any, draws: Any = None):
         self._off = False
+        self._draws = draws
         self.silenced: set[str] = set()
         #: Probabilities above 0 that were asked for in train mode, whether or not they were silenced.
         self.probabilities: set[float] = set()
@@ -67,12 +69,25 @@ class RandomSwitch:
 
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:
-        """Every random function runs with probability 0 inside."""
+        """Every random function runs with probability 0 inside, and random tensors are at their midpoints."""
+        found = [one for one in (self._draws.DRAWS if self._draws else ()) if hasattr(*one[:2])]
+        originals = [getattr(owner, name) for owner, name, _ in found]
         self._off = True
         try:
+            for (owner, name, middle), original in zip(found, originals):
+                setattr(owner, name, self._at_midpoint(original, middle, name))
             yield
         finally:
             self._off = False
+            for (owner, name, _), original in zip(found, originals):
+                setattr(owner, name, original)
+
+    def _at_midpoint(self, function: Callable, middle: Callable, name: str) -> Callable:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.silenced.add(name)
+            return self._draws.midpoint(function, middle, args, kwargs)
+
+        return call
 
 
 def moved(random: np.random.Generator, values: np.ndarray, positive: bool = False) -> np.ndarray:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import shutil
@@ -106,9 +107,10 @@ def _record_training(context: Context) -> None:
         "order", {"order": _digests(history["order_sha256"]), "lr": np.array(history["lr"], np.float64)}, weights=False
     )
     dropout = sorted(context.backend.random.probabilities)
-    losses = _without_dropout(context, train) if dropout else history["loss"]
-    first = {f"loss_{index}": np.array([loss], np.float64) for index, loss in enumerate(losses[:FIRST])}
-    context.record("first_losses", first, dropout=dropout)
+    losses, drawn = _without_randomness(context, train)
+    losses = losses if drawn or dropout else history["loss"][:FIRST]
+    first = {f"loss_{index}": np.array([loss], np.float64) for index, loss in enumerate(losses)}
+    context.record("first_losses", first, dropout=dropout, silenced=drawn)
     context.record("train_align", {name: np.array([value]) for name, value in metrics.items()})
 
 
@@ -116,9 +118,11 @@ class _EnoughLosses(Exception):
     """Ends a training from inside its loss function."""
 
 
-def _without_dropout(context: Context, train: Any) -> list[float]:
-    """The losses of the first FIRST calls of the loss function in the same training with all dropout at 0."""
+def _without_randomness(context: Context, train: Any) -> tuple[list[float], list[str]]:
+    """The losses of the first FIRST calls of the loss function in the same training, and the random functions held still."""
     losses: list[float] = []
+    context.backend.random.silenced.clear()
+    still = contextlib.ExitStack()
 
     def watch(loss: Any) -> Any:
         def watched(outputs: Any, labels: Any) -> Any:
@@ -130,16 +134,20 @@ def _without_dropout(context: Context, train: Any) -> list[float]:
 
         return watched
 
+    def silence(model: Any) -> Any:
+        still.enter_context(context.backend.without_randomness(model))
+        return model
+
     output = context.paths.work / context.side / "first_iterations"
     start = context.paths.weight_file(context.side, "init")
     try:
-        with context.backend.random.off(), context.contract.watched_loss(watch):
+        with still, context.contract.changed("build_loss", watch), context.contract.changed("build_model", silence):
             train(context.cfg, weights=start, output_dir=output, log=lambda line: None)
     except _EnoughLosses:
         pass
     finally:
         shutil.rmtree(output, ignore_errors=True)
-    return losses
+    return losses, sorted(context.backend.random.silenced)
 
 
 def _final_metrics(context: Context, history: Any) -> dict[str, float]:
