@@ -374,7 +374,8 @@ def with_stochastic_depth(repo: Path, tree: str, mask: str) -> None:
     """The features of a sample are dropped as a whole with probability 0.2, without a layer of the framework."""
     path = repo / tree / "models" / "resnet.py"
     text = path.read_text()
-    drawn = f"self._kept(self.pool(x).flatten(1)))\n\n    def _kept(self, x):\n        return x * {mask} / 0.8 if self.training else x"
+    kept = f"    def _kept(self, x):\n        return x * {mask} / 0.8 if self.training else x"
+    drawn = f"self._kept(self.pool(x).flatten(1)))\n\n{kept}"
     assert text.count("self.pool(x).flatten(1))") == 1
     path.write_text(text.replace("self.pool(x).flatten(1))", drawn))
 
