@@ -84,6 +84,11 @@ def _parser() -> argparse.ArgumentParser:
     compare = add("compare", _compare, "compare two record files of any origin")
     compare.add_argument("files", nargs=2, metavar="FILE")
     compare.add_argument("--threshold", type=float, default=1e-6, help="mean absolute difference that passes (default: 1e-6)")
+    lint = add("lint", _lint, "name constructs of the port that mean something else than in torch")
+    lint.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="files or folders (default: the port)")
+    lint.add_argument("--json", action="store_true", help="print the findings as JSON")
+    explain = add("explain", _explain, "what differs between the frameworks, what makes them agree, and how it was measured")
+    explain.add_argument("subject", nargs="?", metavar="SUBJECT", help="such as batchnorm or adamw (default: list the subjects)")
     add("status", _status, "the six nodes and their state")
     add("report", _report, "write the report as HTML and Markdown")
     return parser
@@ -116,8 +121,14 @@ def _run(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
 
 def _align(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
     from pipeline.align.runner import jobs_for
+    from pipeline.align.todo import unwritten
 
-    started, steps = time.perf_counter(), args.steps or STEPS
+    started, steps, todo = time.perf_counter(), args.steps or STEPS, unwritten(paths)
+    if todo:  # a step runs once its functions are written on both sides
+        steps = [step for step in steps if step < todo[0].step]
+    if not steps:
+        print(f"next: {todo[0].text}\nthen: python -m pipeline align")
+        return 1
     failures = _run_jobs(args, paths, cfg, jobs_for(steps, SIDES))
     # weights that do not fit the port are a finding about the port, not bad input
     if any(failure["kind"] == "user" and failure["job"] != "convert" for failure in failures):
@@ -130,7 +141,9 @@ def _align(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
         _bisect(args, paths, cfg)
     _report(args, paths, cfg, quiet=True)
     print(f"{len(steps)} steps on both sides in {time.perf_counter() - started:.1f} s")
-    return status
+    if todo and not status:
+        print(f"next: {todo[0].text}\nthen: python -m pipeline align")
+    return 1 if todo else status
 
 
 def _differs_in_the_model(paths: Paths, steps: Sequence[int]) -> bool:
@@ -205,10 +218,33 @@ def _compare(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
     return 0 if part.passed else 1
 
 
+def _lint(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
+    import json
+
+    from pipeline.align.lint import lint
+
+    findings = lint(args.paths or [paths.tree("paddle")], cfg.to_dict(), paths.root)
+    if args.json:
+        print(json.dumps([one.to_json() for one in findings], indent=1))
+    else:
+        print(*findings, f"{len(findings)} finding{'' if len(findings) == 1 else 's'}", sep="\n")
+    return 1 if findings else 0
+
+
+def _explain(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
+    from pipeline.align.lint import explain
+
+    print("\n".join(explain.subjects()) if args.subject is None else explain.text(args.subject))
+    return 0
+
+
 def _status(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
     from pipeline.align import status, table
+    from pipeline.align.todo import unwritten
 
     print(table.summary(status.read(paths, cfg)))
+    for one in unwritten(paths):
+        print(f"to do, for step {one.step}: {one.text}")
     return 0
 
 

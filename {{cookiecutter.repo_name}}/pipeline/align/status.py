@@ -14,6 +14,7 @@ from pipeline.align.paths import SIDES, Paths
 from pipeline.align.records import read_provenance
 from pipeline.align.results import NodeResult
 from pipeline.align.settings import Settings
+from pipeline.align.todo import unwritten
 from pipeline.align.verdict_file import limits_hash, read_verdicts, record_digests
 
 
@@ -22,8 +23,12 @@ def read(paths: Paths, cfg: Settings) -> list[NodeResult]:
     judged, content = read_verdicts(paths)
     last = {node.node: node for node in judged}
     digests, now = content.get("records", {}), record_digests(paths)
-    nodes = []
+    nodes, todo = [], unwritten(paths)
     for node in NODES:
+        waiting = [f"{one.function}() in {one.file}" for one in todo if one.step <= node.step]
+        if waiting:
+            nodes.append(NodeResult(node.name, node.step, "missing", f"unwritten: {', '.join(waiting)}"))
+            continue
         result = last.get(node.name) or NodeResult(node.name, node.step, "missing", f"run: python -m pipeline align {node.step}")
         reason = _outdated(paths, cfg, node, digests, now) if result.state in ("green", "red") else None
         if not reason and result.state == "green" and content.get("limits", {}).get(node.name) != limits_hash(cfg):
