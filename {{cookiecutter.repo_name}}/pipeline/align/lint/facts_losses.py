@@ -1,0 +1,125 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""Facts about losses."""
+
+from __future__ import annotations
+
+from pipeline.align.lint.fact import Fact
+
+CE = ("cross_entropy", "CrossEntropyLoss")
+LOSSES = (
+    Fact(
+        "cross-entropy-axis",
+        CE,
+        "Paddle's classes lie on the last axis, torch's on axis 1; where the sizes happen to agree the loss is silently another",
+        "axis=1 with outputs [N, C, ...]",
+        "outputs [4, 4, 4, 4]: the two losses differ by {n}",
+        0.3681,
+        3,
+        "pass axis=1, or use parity.cross_entropy",
+    ),
+    Fact(
+        "cross-entropy-ignored",
+        (*CE, "ignore_index"),
+        "with a negative ignore_index and no weight Paddle divides the sum by all labels, torch by those that count",
+        "map ignored labels to a number >= 0 and pass that, or give a weight; nothing differs while no label is ignored",
+        "8 labels, 3 of them ignored: Paddle's mean is {n} of torch's",
+        0.625,
+        3,
+        "use parity.cross_entropy, or map ignored labels to an ignore_index >= 0",
+    ),
+    Fact(
+        "cross-entropy-smoothing",
+        (*CE, "label_smoothing"),
+        "Paddle's label_smoothing smooths with other weights beside weight, and raises beside axis=1 or negative ignored labels",
+        "label_smoothing alone, on the last axis; otherwise the formula written out",
+        "8 samples with weights 1 to 5, label_smoothing 0.1: the losses differ by {n}",
+        0.0364,
+        3,
+        "use parity.cross_entropy",
+    ),
+    Fact(
+        "cross-entropy-soft-weight",
+        (*CE, "soft_label"),
+        "with soft labels Paddle multiplies a sample's loss by the sum of label times weight, torch weighs each class",
+        "no weight beside soft_label=True",
+        "8 samples with weights 1 to 5: the losses differ by {n}",
+        3.815,
+        3,
+        "use parity.cross_entropy",
+    ),
+    Fact(
+        "cross-entropy-none",
+        (*CE, "reduction"),
+        "with reduction='none' Paddle returns [N, 1] for soft labels, label_smoothing or labels [N, 1], torch [N]",
+        "squeeze the class axis",
+        "shapes (8, 1) and (8,)",
+        step=3,
+    ),
+    Fact(
+        "ignored-all",
+        (*CE, "ignore_index"),
+        "where every label is ignored torch's mean is NaN, Paddle's 0",
+        "skip such batches on both sides",
+        "2 labels, both ignored: Paddle gives {n}",
+        0.0,
+        3,
+    ),
+    Fact(
+        "log-softmax",
+        ("log_softmax", "LogSoftmax", *CE),
+        "Paddle's CPU kernel cuts log-probabilities at -64, also inside cross_entropy",
+        "x - paddle.logsumexp(x, axis=-1, keepdim=True), as parity.log_softmax does",
+        "logits 0 and 100: the log-probabilities differ by {n}",
+        36.0,
+        3,
+    ),
+    Fact(
+        "nll-ignored",
+        ("nll_loss", "NLLLoss", "ignore_index"),
+        "Paddle's NLLLoss writes past its result for every ignored label on the CPU: the heap is damaged, the process may abort",
+        'reduction="none" and a mean over the labels that count',
+        "8 labels, all ignored: the process aborts",
+        None,
+        3,
+        "use parity.nll_loss",
+    ),
+    Fact(
+        "smooth-l1-delta",
+        ("smooth_l1_loss", "SmoothL1Loss", "HuberLoss"),
+        "Paddle's SmoothL1Loss is torch's HuberLoss(delta) by default; torch's SmoothL1Loss(beta) is is_huber=False",
+        "is_huber=False with delta=beta; equal as they are only at 1.0",
+        "delta 0.5 against beta 0.5: Paddle's loss is {n} times torch's",
+        0.5,
+        3,
+        "pass is_huber=False (or is_huber=True where the reference has HuberLoss), or use parity.smooth_l1_loss",
+    ),
+    Fact(
+        "ctc-logits",
+        ("ctc_loss", "CTCLoss"),
+        "Paddle's CTCLoss takes logits and applies log_softmax itself, torch's takes log-probabilities; labels must be int32",
+        "pass logits; log-probabilities give the same, since log_softmax of them is themselves",
+        "logits or log-probabilities: largest difference {n}",
+        0.0,
+        3,
+    ),
+    Fact(
+        "gaussian-nll",
+        ("gaussian_nll_loss", "GaussianNLLLoss"),
+        "Paddle's GaussianNLLLoss gives no gradient to the variance",
+        "the formula written out",
+        "the gradient of the variance is None",
+        step=4,
+    ),
+    Fact(
+        "adaptive-softmax",
+        ("AdaptiveLogSoftmaxWithLoss",),
+        "Paddle keeps the tail's weights in a plain list, outside of parameters() and state_dict(): neither trained nor saved",
+        "a layer of your own that registers them",
+        "two clusters: {n} parameters are missing",
+        4.0,
+        4,
+        "write the tail as sublayers; with Paddle's layer only the head is trained and saved",
+    ),
+)
