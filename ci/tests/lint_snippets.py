@@ -259,6 +259,15 @@ mean = nn.NLLLoss()
 none = nn.NLLLoss(ignore_index=0, reduction="none")
 huber = nn.SmoothL1Loss(delta=0.5, is_huber=False)
 same = nn.SmoothL1Loss()
+class Wrapped(nn.Layer):
+    def __init__(self, ignore_index=-100):
+        super().__init__()
+        self.ignore_index = ignore_index
+
+    def forward(self, x, y, smoothing=0.0):
+        if self.training:
+            x = F.dropout(x, 0.1)
+        return F.cross_entropy(x, y, ignore_index=self.ignore_index, label_smoothing=smoothing)
 def options(x, y, **settings):
     return F.cross_entropy(x, y, **settings) + F.cross_entropy(x, y, ignore_index=-1, reduction="sum")
 """,

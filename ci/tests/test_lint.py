@@ -248,6 +248,27 @@ def test_every_subject_and_every_fact_can_be_explained():
         assert explain.text(subject)
 
 
+def test_the_output_in_the_documents_is_real(tmp_path):
+    edits = {
+        "models/resnet.py": (("momentum=1 - 0.1", "momentum=0.1"), (", exclusive=False)", ")")),
+        "port.py": (
+            ("LambdaDecay(cfg.optimizer.learning_rate, warmup_cosine(cfg, steps_per_epoch))", "PolynomialDecay(rate, 100)"),
+        ),
+    }
+    for file, pairs in edits.items():
+        text = (TEMPLATE / "paddle" / file).read_text(encoding="utf-8")
+        for old, new in pairs:
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        path = tmp_path / "paddle" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    shown = "\n".join(map(str, lint([tmp_path / "paddle"], SETTINGS, tmp_path))) + "\n3 findings\n"
+    for readme in TEMPLATE.glob("*README*"):
+        text = readme.read_text(encoding="utf-8")
+        assert f"```\n{shown}```" in text and f"```\n{explain.text('avg_pool')}\n```" in text, readme
+
+
 def test_functions_named_in_fixes_exist():
     defined = "".join(path.read_text(encoding="utf-8") for path in (TEMPLATE / "paddle").glob("parity*.py"))
     for fact in TABLE.values():

@@ -109,6 +109,10 @@ class Call:
             return evaluate(self.args[parameter], self.source, self.project.settings)
         return UNKNOWN if self.open else default
 
+    def chosen(self, parameter: str) -> Any:
+        """The value of an argument that is not just the default of a parameter that is passed on, or UNKNOWN."""
+        return evaluate(self.args.get(parameter), self.source, self.project.settings, defaults=False)
+
     def given(self, parameter: str, but: Any = None) -> bool:
         """Whether an argument is given whose value is not, as far as can be told, `but`."""
         return parameter in self.args and self.value(parameter) != but

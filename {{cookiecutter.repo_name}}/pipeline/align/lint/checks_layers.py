@@ -97,7 +97,15 @@ def _slope(call: Call) -> bool:
 
 @on_call("dropout-training", *(f"nn.functional.{name}" for name in ("dropout", "dropout2d", "dropout3d", "alpha_dropout")))
 def _training(call: Call) -> bool:
-    return call.absent("training") and call.value("p", 0.5) != 0
+    return call.absent("training") and call.value("p", 0.5) != 0 and not _only_in_training(call.node, call.source)
+
+
+def _only_in_training(node: ast.AST, source: Source) -> bool:
+    """Whether an `if` that asks for the mode is around the node."""
+    while (node := source.enclosing(node, (ast.If, ast.IfExp))) is not None:
+        if "training" in ast.unparse(node.test):
+            return True
+    return False
 
 
 @on_call("dropout-mode", "nn.Dropout", "nn.functional.dropout")

@@ -43,7 +43,7 @@ def _axis(call: Call) -> bool | str:
 
 @on_call("cross-entropy-ignored", *CROSS_ENTROPY)
 def _ignored(call: Call) -> bool | str:
-    ignored = call.value("ignore_index", None)
+    ignored = call.chosen("ignore_index")
     if not isinstance(ignored, int) or ignored >= 0 or call.open or call.given("weight"):
         return False
     if call.value("reduction", "mean") != "mean" or call.value("soft_label", False) is True:

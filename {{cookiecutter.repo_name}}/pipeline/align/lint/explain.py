@@ -47,7 +47,7 @@ def _key(name: str) -> str:
     key = re.sub(r"[^a-z0-9]", "", name.rpartition(".")[2].lower())
     key = re.sub(r"(?<=[a-z])[123]d(?=$|transpose)", "", key)
     key = key.removesuffix("loss") or key
-    return {"convtranspose": "convtranspose", "huber": "smoothl1", "simplernn": "rnn", "simplernncell": "rnncell"}.get(key, key)
+    return {"huber": "smoothl1", "simplernn": "rnn", "simplernncell": "rnncell"}.get(key, key)
 
 
 def _fact(fact: Fact) -> str:

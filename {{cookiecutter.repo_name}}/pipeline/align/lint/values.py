@@ -24,13 +24,16 @@ OPERATORS = {
 DEEPEST = 12
 
 
-def evaluate(expr: ast.AST | None, source: Source, settings: dict[str, Any], depth: int = 0) -> Any:
-    """The value of an expression, or UNKNOWN. `settings`: port.yaml, which a parameter `cfg` stands for."""
+def evaluate(expr: ast.AST | None, source: Source, settings: dict[str, Any], depth: int = 0, defaults: bool = True) -> Any:
+    """The value of an expression, or UNKNOWN. `settings`: port.yaml, which a parameter `cfg` stands for.
+
+    defaults: whether a parameter of a function has, for lack of a better value, that of its default.
+    """
     if expr is None or depth > DEEPEST:
         return UNKNOWN
 
     def inner(part: ast.AST | None) -> Any:
-        return evaluate(part, source, settings, depth + 1)
+        return evaluate(part, source, settings, depth + 1, defaults)
 
     if isinstance(expr, ast.Constant):
         return expr.value
@@ -55,7 +58,7 @@ def evaluate(expr: ast.AST | None, source: Source, settings: dict[str, Any], dep
         return math.sqrt(value) if isinstance(value, (int, float)) and value >= 0 else UNKNOWN
     if isinstance(expr, ast.Name):
         values, function = source.lookup(expr.id, expr)
-        if not values:
+        if not values or (function is not None and not defaults):
             return settings if expr.id == "cfg" and function is not None else UNKNOWN
         found = [inner(value) for value in values]
         return found[0] if all(value is not UNKNOWN and value == found[0] for value in found) else UNKNOWN
