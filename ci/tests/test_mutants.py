@@ -42,7 +42,7 @@ def test_there_are_enough_ports_of_either_kind():
 #: Seen by the user: the port, the step that is red, and what the output of `align` must say.
 SEEN = {
     "image": ("avgpool-exclusive", "forward", "'stage2.shortcut.pool'", "include_pad"),
-    "sequence": ("decay-inverted", "backward", "from agreeing gradients", "weight_decay"),
+    "sequence": ("decay-inverted", "backward", "from equal gradients", "weight_decay"),
 }
 
 

@@ -84,15 +84,15 @@ class Backend:
         return [name for name, layer in model.named_sublayers(include_self=True) if layer.training]
 
     @contextlib.contextmanager
-    def without_randomness(self, model: paddle.nn.Layer) -> Iterator[None]:
-        """Dropout of every kind has probability 0 inside, and random tensors are at their midpoints."""
+    def without_randomness(self, model: paddle.nn.Layer, draws: bool = True) -> Iterator[None]:
+        """Dropout of every kind has probability 0 inside, and, with `draws`, random tensors are at their midpoints."""
         recurrent = [layer for layer in model.sublayers(True) if isinstance(layer, paddle.nn.layer.rnn.RNNBase) and layer.dropout]
         kept = [layer.dropout for layer in recurrent]
         for layer in recurrent:
             layer.dropout = 0.0
         try:
             self.random.probabilities.update(kept)
-            with self.random.off():
+            with self.random.off(draws):
                 yield
         finally:
             for layer, value in zip(recurrent, kept):

@@ -81,15 +81,15 @@ class Backend:
         return [name for name, module in model.named_modules() if module.training]
 
     @contextlib.contextmanager
-    def without_randomness(self, model: torch.nn.Module) -> Iterator[None]:
-        """Dropout of every kind has probability 0 inside, and random tensors are at their midpoints."""
+    def without_randomness(self, model: torch.nn.Module, draws: bool = True) -> Iterator[None]:
+        """Dropout of every kind has probability 0 inside, and, with `draws`, random tensors are at their midpoints."""
         recurrent = [module for module in model.modules() if isinstance(module, torch.nn.RNNBase) and module.dropout]
         kept = [module.dropout for module in recurrent]
         for module in recurrent:
             module.dropout = 0.0
         try:
             self.random.probabilities.update(kept)
-            with self.random.off():
+            with self.random.off(draws):
                 yield
         finally:
             for module, value in zip(recurrent, kept):

@@ -68,9 +68,9 @@ class RandomSwitch:
         return call
 
     @contextlib.contextmanager
-    def off(self) -> Iterator[None]:
-        """Every random function runs with probability 0 inside, and random tensors are at their midpoints."""
-        found = [one for one in (self._draws.DRAWS if self._draws else ()) if hasattr(*one[:2])]
+    def off(self, draws: bool = True) -> Iterator[None]:
+        """Every random function runs with probability 0 inside, and, with `draws`, random tensors are at their midpoints."""
+        found = [one for one in (self._draws.DRAWS if self._draws and draws else ()) if hasattr(*one[:2])]
         originals = [getattr(owner, name) for owner, name, _ in found]
         self._off = True
         try:

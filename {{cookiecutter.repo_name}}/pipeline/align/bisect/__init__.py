@@ -127,7 +127,7 @@ def _random(both: Both, notes: list[str]) -> Finding | bool:
     """
     torch, paddle = (side.index["random"] for side in (both.torch, both.paddle))
     mode = both.torch.index["mode"]
-    if not torch and not paddle:
+    if not (torch or paddle) or (torch and paddle and torch["held"] and paddle["held"]):
         return False
     side, other = (both.torch, both.paddle) if torch else (both.paddle, both.torch)
     if (torch and paddle) or (mode == "train" and other.index["silenced"]):
@@ -173,7 +173,7 @@ def _notes(looked: dict[tuple[str, int], Both], failed: Sequence[dict[str, Any]]
             notes += side.index["guards"]
         silenced = sorted({*both.torch.index["silenced"], *both.paddle.index["silenced"]})
         if mode == "train" and silenced:
-            notes.append(f"in train mode {', '.join(silenced)} ran with probability 0 on both sides")
+            notes.append(f"in train mode {', '.join(silenced)} ran without randomness")
     return list(dict.fromkeys(notes))
 
 

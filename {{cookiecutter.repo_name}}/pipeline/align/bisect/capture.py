@@ -14,7 +14,8 @@ An index (see store.py) describes one step:
     noise     {key: root mean square}: how far rounding errors in weights and inputs carry (see distance.py)
     jumps     {key: root mean square}: the same for what moves by jumps (see store.Meter)
     trainable {parameter: bool}, buffers [name...], aliases {module path: first path}, learning_rates, optimizer, loss,
-    random    null or the call whose code first draws random numbers: {path, kind, before: inner call or null}
+    random    null or the call whose code first draws random numbers: {path, kind, before: inner call or null}; `held`: whether
+              that is over once random tensors are at their midpoints, as in the captures of train mode
     silenced  [function...], guards [note...], failed null or text
 """
 from __future__ import annotations
@@ -133,8 +134,8 @@ class _Run:
                 tap.outer_end(value)
             value.backward()
 
-    def _quiet(self, model: Any) -> contextlib.AbstractContextManager:
-        return self.backend.without_randomness(model) if self.mode == "train" else contextlib.nullcontext()
+    def _quiet(self, model: Any, draws: bool = True) -> contextlib.AbstractContextManager:
+        return self.backend.without_randomness(model, draws) if self.mode == "train" else contextlib.nullcontext()
 
     def _at_peak(self, model: Any) -> tuple[Any, Any, list[float]]:
         """Optimizer and schedule at the highest learning rate, where a fault of either shows, and the rate of every iteration."""
@@ -157,6 +158,7 @@ class _Run:
         """The first call that gives other outputs for the same inputs when the random numbers change."""
         if not _differ(*(self._outputs(seed) for seed in (1, 2))):
             return None
+        held = self.mode == "train" and not _differ(*(self._outputs(seed, draws=True) for seed in (1, 2)))
         path = stem(self.context.paths, self.context.side, self.mode, 0).with_name(f"{self.mode}_random")
         index: dict[str, Any] = {}
         for seed in (1, 2):
@@ -179,13 +181,14 @@ class _Run:
         for _, call, what in sorted(events, key=lambda event: event[0]):
             if moves(call[what]):
                 parent = index["calls"][call["parent"]] if what == "inputs" else call
-                return {"path": parent["path"], "kind": parent["kind"], "before": call["path"] if what == "inputs" else None}
+                before = call["path"] if what == "inputs" else None
+                return {"path": parent["path"], "kind": parent["kind"], "before": before, "held": held}
         return None
 
-    def _outputs(self, seed: int, tap: Tap | None = None) -> dict[str, np.ndarray]:
+    def _outputs(self, seed: int, tap: Tap | None = None, draws: bool = False) -> dict[str, np.ndarray]:
         model = tap.model if tap else self.context.model(self.mode == "train")
         self.backend.seed(self.context.cfg.align.seed + seed)
-        with self._quiet(model), self.backend.no_grad(), tap or contextlib.nullcontext():
+        with self._quiet(model, draws), self.backend.no_grad(), tap or contextlib.nullcontext():
             tensors = self.context.tensors(self.batch)
             if tap:
                 tensors, _ = tap.outer("@forward", *tensors)

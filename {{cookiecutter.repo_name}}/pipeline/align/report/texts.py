@@ -108,8 +108,6 @@ CHINESE: Texts = {
     "curves": "训练曲线",
     "lr": "学习率",
     "init": "初始化统计",
-    "init_constants": "每次初始化都相同的部分",
-    "evaluation": "相同权重的评估结果",
     "known": "已知差异",
     "environment": "运行环境",
     "node": "节点",
