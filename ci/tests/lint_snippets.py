@@ -26,6 +26,13 @@ class Net(nn.Layer):
 """,
         HEAD
         + """
+head = nn.Sequential(nn.Linear(8, 5), nn.ReLU())
+def step(rows, y):
+    x = nn.Embedding(9, 8)(rows.reshape([4, 7]))
+    return F.cross_entropy(paddle.transpose(head(x), perm=[0, 2, 1]), y)  #!
+""",
+        HEAD
+        + """
 loss = nn.CrossEntropyLoss()  #!
 conv = nn.Conv1D(3, 4, 1)
 def step(x, y):
@@ -86,6 +93,8 @@ def build_loss(cfg):
     "adaptive-softmax": [HEAD + "loss = nn.AdaptiveLogSoftmaxWithLoss(8, 100, [10, 50])  #!\n"],
     "batchnorm-momentum": [
         HEAD + "bn = nn.BatchNorm2D(8, momentum=0.1)  #!\n",
+        HEAD + "settings = dict(momentum=0.1, epsilon=1e-3)\nbn = nn.BatchNorm2D(8, **settings)  #!\n",
+        HEAD + "def set_up(model):\n    for m in model.sublayers():\n        m._momentum = 0.01  #!\n",
         "from paddle.nn import BatchNorm1D\nBN_MOMENTUM = 0.1\nbn = BatchNorm1D(8, BN_MOMENTUM)  #!\n",
         "from paddle.nn.layer.norm import BatchNorm3D\nbn = BatchNorm3D(8, 1e-5, 0.9)  #!\n",
         HEAD + "from functools import partial\nnorm = partial(nn.BatchNorm2D, momentum=0.01, epsilon=1e-3)  #!\n",
@@ -117,6 +126,27 @@ def build_loss(cfg):
         HEAD + "PAD = 1\nrows = nn.Embedding(10, 4, PAD)  #!\n",
     ],
     "attention-mask": [
+        HEAD
+        + """
+class Net(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16)
+        self.encoder = nn.TransformerEncoder(layer, 2)
+
+    def forward(self, x, tokens, pad):
+        return self.encoder(x, paddle.equal(tokens, pad).unsqueeze([1, 2]))  #!
+""",
+        HEAD
+        + """
+class Net(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiHeadAttention(8, 2)
+
+    def forward(self, x, key_padding_mask):
+        return self.attention(x, attn_mask=key_padding_mask[:, None, None, :])  #!
+""",
         HEAD
         + """
 class Net(nn.Layer):
@@ -212,6 +242,8 @@ class Net(nn.Layer):
     ],
     "load-torch-file": [
         "import paddle\nw = paddle.load('resnet50.pth')  #!\n",
+        "import os\nimport paddle\ndef f(d):\n    return paddle.load(os.path.join(d, 'model.pth'))  #!\n",
+        "import paddle\ndef f(d):\n    return paddle.load(f'{d}/pytorch_model.bin')  #!\n",
         "import paddle\nNAME = 'weights/model.pt'\nw = paddle.load(NAME)  #!\n",
     ],
     "torch-import": ["import torch.nn as nn  #!\n", "def f():\n    from torchvision.ops import nms  #!\n    return nms\n"],

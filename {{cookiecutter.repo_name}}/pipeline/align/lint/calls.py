@@ -91,13 +91,15 @@ class Call:
         self.node, self.name, self.source, self.project = node, name, source, project
         self.args: dict[str, ast.expr] = {}
         positional = node.args[skip:]
-        self.open = partial or any(isinstance(one, ast.Starred) for one in positional) or any(not k.arg for k in node.keywords)
+        spread = [_dictionary(keyword.value, source) for keyword in node.keywords if not keyword.arg]
+        self.open = partial or any(isinstance(one, ast.Starred) for one in positional) or None in spread
         self.count = len(positional)
         for parameter, value in zip(SIGNATURES.get(name, ()), positional):
             if isinstance(value, ast.Starred):
                 break
             self.args[parameter] = value
-        self.args.update({keyword.arg: keyword.value for keyword in node.keywords if keyword.arg})
+        for one in (*filter(None, spread), {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}):
+            self.args.update(one)
 
     def absent(self, *parameters: str) -> bool:
         """Whether none of the parameters is given, for certain."""
@@ -130,6 +132,20 @@ def calls(source: Source, project: Any) -> Iterator[Call]:
             yield Call(node, name, source, project)
         elif base := _base_of_super(node, source):
             yield Call(node, base, source, project)
+
+
+def _dictionary(expr: ast.AST, source: Source) -> dict[str, ast.expr] | None:
+    """The entries of a dictionary that is written out and given by **, or None."""
+    if isinstance(expr, ast.Name):
+        values = source.lookup(expr.id, expr)[0]
+        expr = values[0] if len(values) == 1 else None
+    if isinstance(expr, ast.Call) and isinstance(expr.func, ast.Name) and expr.func.id == "dict" and not expr.args:
+        found = {keyword.arg: keyword.value for keyword in expr.keywords}
+    elif isinstance(expr, ast.Dict):
+        found = {getattr(key, "value", None): value for key, value in zip(expr.keys, expr.values)}
+    else:
+        return None
+    return found if all(isinstance(key, str) for key in found) else None
 
 
 def _base_of_super(node: ast.Call, source: Source) -> str | None:

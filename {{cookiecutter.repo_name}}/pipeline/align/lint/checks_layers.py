@@ -33,6 +33,15 @@ def _momentum(call: Call) -> bool | str:
     return f"momentum is {momentum}" if wrong else False
 
 
+@on_file("batchnorm-momentum")
+def _momentum_set(source: Source, project: Any) -> Iterator[tuple[ast.AST, str]]:
+    for node in source.nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute) and node.targets[0].attr == "_momentum":
+            momentum = evaluate(node.value, source, project.settings)
+            if isinstance(momentum, float) and 0 < momentum < 0.5:
+                yield node, f"_momentum becomes {momentum}"
+
+
 @on_call("batchnorm-global-stats", *BATCH_NORMS)
 def _global_stats(call: Call) -> bool:
     return call.value("use_global_stats", None) is False
@@ -186,9 +195,14 @@ def _masks_out(expr: ast.AST, source: Source, settings: dict[str, Any]) -> str:
         right = expr.comparators[0]
         padding = evaluate(right, source, settings) == 0 or "pad" in ast.unparse(right).lower()
         return "true where there is padding" if isinstance(expr.ops[0], ast.Eq) and padding else ""
+    if isinstance(expr, ast.Name) and "key_padding_mask" in expr.id:
+        return "of torch's sense by its name"
     if not isinstance(expr, ast.Call):
         return ""
     name = (source.dotted(expr.func) or "").rpartition(".")[2] or (expr.func.attr if isinstance(expr.func, ast.Attribute) else "")
+    if name in ("eq", "equal") and expr.args:
+        padding = evaluate(expr.args[-1], source, settings) == 0 or "pad" in ast.unparse(expr.args[-1]).lower()
+        return "true where there is padding" if padding else ""
     method = isinstance(expr.func, ast.Attribute) and source.dotted(expr.func) is None
     if name in ("unsqueeze", "expand", "reshape", "tile"):
         return _masks_out(expr.func.value if method else expr.args[0], source, settings)

@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.align.lint.calls import Call
 from pipeline.align.lint.checks import on_call, on_file
 from pipeline.align.lint.source import Function, Source
-from pipeline.align.lint.values import UNKNOWN, evaluate
+from pipeline.align.lint.values import evaluate
 
 OPTIMIZERS = ("SGD", "Momentum", "Adam", "AdamW", "RMSProp", "Adagrad", "Adadelta")
 #: Schedules whose get_lr() applies its step once more: measured, the others' does not.
@@ -168,7 +168,7 @@ def _drop_last(call: Call) -> bool:
 
 
 @on_call("load-torch-file", "load")
-def _load(call: Call) -> bool | str:
+def _load(call: Call) -> bool:
     path = call.value("path")
-    text = path if isinstance(path, str) else ast.unparse(call.args["path"]).strip("'\")") if "path" in call.args else ""
-    return f"{text.rpartition('/')[2]}" if path is not UNKNOWN and text.endswith((".pth", ".pt", ".pth.tar", ".bin")) else False
+    text = path if isinstance(path, str) else ast.unparse(call.args["path"]).rstrip("'\")") if "path" in call.args else ""
+    return text.endswith((".pth", ".pt", ".pth.tar", "pytorch_model.bin"))

@@ -172,8 +172,9 @@ def _method(name: str, of: ast.AST | None, args: list, node: ast.Call, source: S
 
     if name in SAME_METHODS:
         return given
-    if name == "transpose" and values and isinstance(values[0], list):
-        order, rank = values[0], len(values[0])
+    order = values[0] if values else setting("perm", None)
+    if name == "transpose" and isinstance(order, list):
+        rank = len(order)
         at = {FIRST: 1, LAST: rank - 1}.get(given.channel)
         if at is None or at not in order:
             return Shape(rank)
