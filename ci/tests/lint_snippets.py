@@ -312,7 +312,7 @@ def build(n, momentum):
     return nn.BatchNorm2D(n, momentum=momentum)
 norms = nn.GroupNorm(2, 8), nn.GroupNorm(2, 8, bias_attr=False), nn.LayerNorm(8)
 pools = nn.AvgPool2D(2), nn.AvgPool2D(3, 2, 0), nn.AvgPool2D(3, 2, 1, exclusive=False), nn.AvgPool1D(3, 2, 1, False)
-exact = nn.AvgPool2D(3, padding=1, exclusive=True)
+exact = nn.AvgPool2D(3, padding=1, exclusive=True), nn.AvgPool2D(2, 2, padding="SAME")
 maxes = nn.MaxPool2D(3, 2, 1), nn.MaxPool2D(3, 2, 1, False, True), nn.MaxPool2D(3, 2, 1, return_mask=True)
 convs = nn.Conv2D(3, 8, 3, padding="same"), nn.Conv2D(3, 8, 3, padding=2, dilation=2), nn.Conv2D(3, 8, 3, 1, 1, 1, 1)
 ups = nn.Conv2DTranspose(4, 8, 3, 2, 1, 1), nn.Conv2DTranspose(4, 8, 3, 2, 1, 1, groups=2)
@@ -382,5 +382,18 @@ from other import cross_entropy, dropout
 def f(x, y):
     bn = nn.BatchNorm2D(4, momentum=0.1)
     return F.cross_entropy(x, y, ignore_index=-1) + bn(x) + cross_entropy(x, y, ignore_index=-1) + dropout(x)
+""",
+    # names that stand for each other, and arrays of numpy
+    """
+import numpy as np
+
+def f(a, b, array):
+    a = b.c
+    b = a.d
+    a.view(b)
+    for x in array:
+        x = x.next
+        x(1)
+    return array.view(np.recarray), array.view(type(a))
 """,
 ]

@@ -37,6 +37,8 @@ def _init(source: Source, project: Any) -> Iterator[tuple[ast.AST, str]]:
 
 @on_file("view")
 def _view(source: Source, project: Any) -> Iterator[tuple[ast.AST, str]]:
+    if not any(name.partition(".")[0] == "paddle" for name in (*source.aliases.values(), *source.stars)):
+        return
     for node in source.nodes:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "view"):
             continue

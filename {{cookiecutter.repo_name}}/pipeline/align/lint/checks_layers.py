@@ -58,7 +58,8 @@ def _padding(call: Call) -> bool | str:
         return False
     padding = call.value("padding")
     if isinstance(padding, str):
-        return padding.upper() == "SAME"
+        # windows that tile the image need no padding
+        return padding.upper() == "SAME" and call.value("stride", None) not in (None, call.value("kernel_size"))
     return padding is UNKNOWN or any(size != 0 for size in (padding if isinstance(padding, list) else [padding]))
 
 

@@ -9,8 +9,8 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.align.lint.source import Function, Source
-from pipeline.align.lint.values import DEEPEST, UNKNOWN, evaluate
+from pipeline.align.lint.source import DEEPEST, Function, Source
+from pipeline.align.lint.values import UNKNOWN, evaluate
 
 FIRST, LAST = "after the batch", "last"
 #: Layers and functions with channels after the batch, by the number of axes.

@@ -12,6 +12,8 @@ from pathlib import Path
 from pipeline.align.errors import UserError
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+#: Longest chain of names that is followed.
+DEEPEST = 12
 SILENCED = re.compile(r"#\s*lint:\s*ok\s+([\w-]+(?:\s*,\s*[\w-]+)*)")
 #: Longer ways to Paddle's public names.
 INNER = (
@@ -124,10 +126,12 @@ class Source:
         owner = self.enclosing(at, ast.ClassDef)
         return self.attributes.get(owner, {}).get(name, []) if owner is not None else []
 
-    def dotted(self, expr: ast.AST) -> str | None:
+    def dotted(self, expr: ast.AST, depth: int = 0) -> str | None:
         """The full name an expression stands for, such as paddle.nn.functional.cross_entropy; None for anything else."""
+        if depth > DEEPEST:  # names that stand for each other
+            return None
         if isinstance(expr, ast.Attribute):
-            base = self.dotted(expr.value)
+            base = self.dotted(expr.value, depth + 1)
             return None if base is None else canonical(f"{base}.{expr.attr}")
         if not isinstance(expr, ast.Name):
             return None
@@ -135,8 +139,7 @@ class Source:
             return canonical(self.aliases[expr.id])
         values, function = self.lookup(expr.id, expr)
         if len(values) == 1 and isinstance(values[0], (ast.Name, ast.Attribute)):
-            same = isinstance(values[0], ast.Name) and values[0].id == expr.id
-            return None if same else self.dotted(values[0])
+            return self.dotted(values[0], depth + 1)
         if self.stars and not values and function is None:
             return canonical(f"{self.stars[-1]}.{expr.id}")
         return None

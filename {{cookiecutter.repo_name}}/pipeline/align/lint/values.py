@@ -10,7 +10,7 @@ import math
 import operator
 from typing import Any
 
-from pipeline.align.lint.source import Source
+from pipeline.align.lint.source import DEEPEST, Source
 
 UNKNOWN = object()
 OPERATORS = {
@@ -20,8 +20,6 @@ OPERATORS = {
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
 }
-#: Longest chain of names that is followed.
-DEEPEST = 12
 
 
 def evaluate(expr: ast.AST | None, source: Source, settings: dict[str, Any], depth: int = 0, defaults: bool = True) -> Any:
