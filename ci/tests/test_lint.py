@@ -168,6 +168,14 @@ def test_positions_of_parameters_are_paddles(name):
         assert positional[: len(calls.SIGNATURES[name])] == calls.SIGNATURES[name]
 
 
+def test_long_chains_of_names_take_no_time(tmp_path):
+    body = "".join("    x = x + self.a(x) + self.b(x)\n    m = m + m * m\n" for _ in range(200))
+    code = HEAD + f"def f(self, x, y, m=0.1):\n{body}    return F.cross_entropy(x, y), nn.BatchNorm2D(3, m), float(x)\n"
+    started = time.perf_counter()
+    assert found(tmp_path, "\ufeff" + code + "s = '\\d'\n") == []
+    assert time.perf_counter() - started < 2
+
+
 def test_a_comment_silences_its_rule_on_its_line(tmp_path):
     code = (
         HEAD

@@ -52,6 +52,8 @@ class Project:
                     self.functions.setdefault(node.name, []).append((source, node))
                 elif isinstance(node, ast.ClassDef):
                     self.classes[node.name] = (source, node)
+        #: What shapes.py has found for expressions.
+        self.shapes: dict[ast.AST, Any] = {}
         self.calls = {source: list(calls(source, self)) for source in sources}
         self._names = {call.name for found in self.calls.values() for call in found}
 

@@ -54,6 +54,13 @@ def infer(expr: ast.AST | None, source: Source, project: Any, depth: int = 0) ->
     """The shape of the tensor that an expression yields; Shape() where nothing is known."""
     if expr is None or depth > 2 * DEEPEST:
         return Shape()
+    if expr not in project.shapes:
+        project.shapes[expr] = Shape()  # for an expression that leads back to itself
+        project.shapes[expr] = _infer(expr, source, project, depth)
+    return project.shapes[expr]
+
+
+def _infer(expr: ast.AST, source: Source, project: Any, depth: int) -> Shape:
     if isinstance(expr, ast.Name):
         values, _ = source.lookup(expr.id, expr)
         # `x = f(x)` looks its own right-hand side up above that line

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from pathlib import Path
 
 from pipeline.align.errors import UserError
@@ -31,8 +32,10 @@ class Source:
     def __init__(self, path: Path, shown: str):
         self.path, self.shown = path, shown
         try:
-            self.text = path.read_text(encoding="utf-8")
-            self.tree = ast.parse(self.text, filename=str(path))
+            self.text = path.read_text(encoding="utf-8-sig")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # such as invalid escapes, which are Python's business
+                self.tree = ast.parse(self.text, filename=str(path))
         except SyntaxError as error:
             raise UserError(f"{shown}:{error.lineno}: {error.msg}; nothing was looked at, correct the file first") from None
         except UnicodeDecodeError:

@@ -58,6 +58,8 @@ def evaluate(expr: ast.AST | None, source: Source, settings: dict[str, Any], dep
         values, function = source.lookup(expr.id, expr)
         if not values or (function is not None and not defaults):
             return settings if expr.id == "cfg" and function is not None else UNKNOWN
+        if len(values) > 1 and not all(isinstance(value, ast.Constant) for value in values):
+            return UNKNOWN
         found = [inner(value) for value in values]
         return found[0] if all(value is not UNKNOWN and value == found[0] for value in found) else UNKNOWN
     if isinstance(expr, ast.Attribute):
