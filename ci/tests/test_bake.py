@@ -45,8 +45,8 @@ def generated(request, template, home, tmp_path_factory) -> Path:
 def names(generated: Path, template: Path) -> dict[str, str]:
     """{name in the generated repository: name in the template}, as its answers say."""
     language = yaml.safe_load((generated / "port.yaml").read_text(encoding="utf-8"))["language"]
-    start = "example" if (generated / "paddle" / "metric.py").exists() else "blank"
-    return baking.generated_names(template, language, start)
+    example = "image" if (generated / "paddle" / "metric.py").exists() else "blank"
+    return baking.generated_names(template, language, example)
 
 
 def test_defaults_alone_are_enough(template, home, tmp_path):
