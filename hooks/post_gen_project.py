@@ -6,8 +6,9 @@ import json
 
 answers = json.loads(r"""{{ cookiecutter | tojson }}""")
 
+aligned = {"example": "the five steps on the built-in sample, both sides", "blank": "says which function to write first"}
 print(f"""
 Generated {answers["repo_name"]}. Next:
     cd {answers["repo_name"]}
     make setup    # a virtual environment with both frameworks
-    make align    # the five steps on the built-in sample, both sides""")
+    make align    # {aligned[answers["start"]]}""")

@@ -72,14 +72,14 @@ def is_verbatim(name: str) -> bool:
     return any(fnmatch.fnmatch(name, pattern) for pattern in questions()["_copy_without_render"])
 
 
-def generated_name(name: str, language: str) -> str | None:
+def generated_name(name: str, language: str, example: str) -> str | None:
     """What a file of the template is called in a generated repository; None where it is left out."""
-    made = jinja2.Template(name).render(cookiecutter={**questions(), "docs_language": language})
+    made = jinja2.Template(name).render(cookiecutter={**questions(), "docs_language": language, "__example": example})
     return None if made.endswith("/") else made
 
 
-def generated_names(template: Path, language: str) -> dict[str, str]:
-    """{name in a generated repository: name in the template}."""
-    named = {generated_name(name, language): name for name in files(template / TEMPLATE.name)}
+def generated_names(template: Path, language: str, example: str = "image") -> dict[str, str]:
+    """{name in a generated repository: name in the template}. `example`: the track, or "blank"."""
+    named = {generated_name(name, language, example): name for name in files(template / TEMPLATE.name)}
     named.pop(None, None)
     return named

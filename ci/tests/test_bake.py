@@ -17,6 +17,7 @@ import yaml
 
 import baking
 from conftest import REPO, TEMPLATE
+from test_style import HEADER
 
 BINARYORNOT = ("0.4.4", "0.6.0")
 
@@ -31,17 +32,21 @@ def home(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
-@pytest.fixture(scope="session", params=["zh", "en"])
+@pytest.fixture(scope="session", params=[("zh", "example"), ("en", "example"), ("zh", "blank"), ("en", "blank")], ids="-".join)
 def generated(request, template, home, tmp_path_factory) -> Path:
-    """A repository with the default answers and each language, in a folder with a space and Chinese characters."""
+    """A repository of each language and start, in a folder with a space and Chinese characters."""
     output = tmp_path_factory.mktemp("输出 folder")
-    done = baking.run(template, output, home, "repo_name=port", f"docs_language={request.param}")
+    language, start = request.param
+    done = baking.run(template, output, home, "repo_name=port", f"docs_language={language}", f"start={start}")
     assert done.returncode == 0, done.stderr
     return output / "port"
 
 
-def language(generated: Path) -> str:
-    return yaml.safe_load((generated / "port.yaml").read_text(encoding="utf-8"))["language"]
+def names(generated: Path, template: Path) -> dict[str, str]:
+    """{name in the generated repository: name in the template}, as its answers say."""
+    language = yaml.safe_load((generated / "port.yaml").read_text(encoding="utf-8"))["language"]
+    example = "image" if (generated / "paddle" / "metric.py").exists() else "blank"
+    return baking.generated_names(template, language, example)
 
 
 def test_defaults_alone_are_enough(template, home, tmp_path):
@@ -64,7 +69,7 @@ def test_prompts_in_an_ascii_terminal(template, home, tmp_path):
 
 
 def test_every_file_is_generated_and_no_other(generated, template):
-    assert set(baking.files(generated)) == set(baking.generated_names(template, language(generated)))
+    assert set(baking.files(generated)) == set(names(generated, template))
 
 
 def test_languages_differ_only_in_the_documents(template, home, tmp_path):
@@ -83,7 +88,7 @@ def test_languages_differ_only_in_the_documents(template, home, tmp_path):
 
 def test_verbatim_files_are_verbatim_and_rendered_files_are_rendered(generated, template):
     source, rendered = template / TEMPLATE.name, set()
-    for name, origin in baking.generated_names(template, language(generated)).items():
+    for name, origin in names(generated, template).items():
         made, original = (generated / name).read_bytes(), (source / origin).read_bytes()
         if baking.is_verbatim(origin):
             assert made == original, name
@@ -93,9 +98,8 @@ def test_verbatim_files_are_verbatim_and_rendered_files_are_rendered(generated, 
         assert not baking.SYNTAX.search(made.decode("utf-8")), name
         if made != original:
             rendered.add(origin)
-    names = baking.generated_names(template, language(generated))
     wanted = r"README(_\w\w)?\.md|port\.yaml|test_tipc/configs/.+"
-    assert rendered == {names[name] for name in names if re.fullmatch(wanted, name)}
+    assert rendered == {origin for name, origin in names(generated, template).items() if re.fullmatch(wanted, name)}
     for name in rendered:  # binaryornot 0.6.0 looks at 512 bytes and may take Chinese text for binary data
         assert (source / name).read_bytes()[:520].isascii(), f"{name}: the first 520 bytes must be ASCII"
 
@@ -174,7 +178,7 @@ def test_replay(template, home, tmp_path):
 
 
 def test_modes_and_line_ends(generated, template):
-    for name, origin in baking.generated_names(template, language(generated)).items():
+    for name, origin in names(generated, template).items():
         source = template / TEMPLATE.name / origin
         assert (generated / name).stat().st_mode & 0o111 == source.stat().st_mode & 0o111, name
         data = (generated / name).read_bytes()
@@ -193,6 +197,18 @@ def test_every_file_parses(generated):
             assert tomllib.loads(path.read_text(encoding="utf-8")), name
         elif path.suffix == ".json":
             json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_python_of_the_generated_repository_is_clean(generated):
+    """What depends on an answer has a name in the template that its linter does not know. Imports are sorted for there."""
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--ignore", "I001", "--config", str(REPO / "pyproject.toml")]
+    done = subprocess.run([*command, "paddle", "torch_ref"], cwd=generated, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    for folder, other in (("paddle", "torch"), ("torch_ref", "paddle")):
+        for path in (generated / folder).rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            assert text.startswith(HEADER), path
+            assert not re.search(rf"^ *(import|from) {other}\b", text, re.M), path
 
 
 def test_version_is_one(generated):

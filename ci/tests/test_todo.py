@@ -38,12 +38,13 @@ def test_the_order_is_that_of_the_steps_and_the_reference_comes_first(tmp_path):
     text = "".join(f"def {name}(*args):\n{STUB}\n\n" for name in sorted(RECEIVES))
     found = unwritten(repository(tmp_path, text, text))
     assert [one.step for one in found] == sorted(one.step for one in found) and len(found) == 2 * len(RECEIVES)
+    assert {one.file for one in found if one.function != "load_image"} == {"torch_ref/reference.py", "paddle/port.py"}
     assert [(one.file, one.function) for one in found[:4]] == [
         ("torch_ref/reference.py", "build_model"), ("torch_ref/reference.py", "forward"),
         ("paddle/port.py", "build_model"), ("paddle/port.py", "forward"),
     ]  # fmt: skip
     assert {name for names in FUNCTIONS.values() for name in names} == set(RECEIVES)
-    assert "write build_model(); it receives cfg" in found[0].text and "must return the network" in found[0].text
+    assert "write build_model(cfg); it receives cfg" in found[0].text and "must return the network" in found[0].text
 
 
 def test_files_that_cannot_be_read_leave_the_message_to_the_steps(tmp_path):

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from data.digits import load_image
 from pipeline.align.errors import UserError
+from port import load_image
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 #: Shorter sides of pictures are enlarged to this many pixels, so that the text can be read.

@@ -143,7 +143,7 @@ def _align(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
     print(f"{len(steps)} steps on both sides in {time.perf_counter() - started:.1f} s")
     if todo and not status:
         print(f"next: {todo[0].text}\nthen: python -m pipeline align")
-    return 1 if todo else status
+    return 1 if todo and todo[0].step <= max(STEPS) else status
 
 
 def _differs_in_the_model(paths: Paths, steps: Sequence[int]) -> bool:

@@ -25,9 +25,9 @@ def read(paths: Paths, cfg: Settings) -> list[NodeResult]:
     digests, now = content.get("records", {}), record_digests(paths)
     nodes, todo = [], unwritten(paths)
     for node in NODES:
-        waiting = [f"{one.function}() in {one.file}" for one in todo if one.step <= node.step]
+        waiting = sum(one.step <= node.step for one in todo)
         if waiting:
-            nodes.append(NodeResult(node.name, node.step, "missing", f"unwritten: {', '.join(waiting)}"))
+            nodes.append(NodeResult(node.name, node.step, "missing", f"functions to write first: {waiting}"))
             continue
         result = last.get(node.name) or NodeResult(node.name, node.step, "missing", f"run: python -m pipeline align {node.step}")
         reason = _outdated(paths, cfg, node, digests, now) if result.state in ("green", "red") else None

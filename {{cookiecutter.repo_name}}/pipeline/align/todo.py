@@ -15,7 +15,10 @@ from pipeline.align.contract import RETURNS
 from pipeline.align.paths import SIDES, Paths
 
 #: The functions that each step asks for beyond those of the steps before it.
-FUNCTIONS = {1: ("build_model", "forward"), 2: ("build_dataset", "build_metric"), 3: ("build_loss",), 4: ("build_optimizer",)}
+FUNCTIONS = {
+    1: ("build_model", "forward"), 2: ("build_dataset", "build_metric"), 3: ("build_loss",), 4: ("build_optimizer",),
+    6: ("load_image",),
+}  # fmt: skip
 #: What each function is given.
 RECEIVES = {
     "build_model": "cfg, the settings in port.yaml",
@@ -24,7 +27,10 @@ RECEIVES = {
     "build_metric": "cfg",
     "build_loss": "cfg",
     "build_optimizer": "cfg, the network, and the number of iterations in an epoch",
+    "load_image": "the path of a file and the section data of port.yaml; predict.py and infer.py call it",
 }
+#: What load_image returns, which the steps do not ask for.
+ALL_RETURNS = {**RETURNS, "load_image": "one input of the network without the batch axis, as numpy: load_image(path, data)"}
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,8 @@ class Todo:
     @property
     def text(self) -> str:
         """One line: where, what it receives, what it must return."""
-        receives, returns = RECEIVES[self.function], RETURNS[self.function]
-        return f"{self.file}:{self.line}: write {self.function}(); it receives {receives}, and must return {returns}"
+        returns, call = ALL_RETURNS[self.function].rsplit(": ", 1)
+        return f"{self.file}:{self.line}: write {call}; it receives {RECEIVES[self.function]}, and must return {returns}"
 
 
 def unwritten(paths: Paths) -> list[Todo]:
