@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -94,8 +93,9 @@ def write(folder: Path, pair: Pair) -> None:
         file = folder / tree / f"{module}.py"
         file.parent.mkdir(parents=True)
         file.write_text(COMMON[side] + getattr(pair, side), encoding="utf-8")
-    template = (TEMPLATE / "port.yaml").read_text(encoding="utf-8")
-    settings = yaml.safe_load(re.sub(r"\{%.*?%\}|\{\{.*?\}\}", "image", template).removeprefix("image"))
+    from conftest import sample
+
+    settings = yaml.safe_load((sample() / "port.yaml").read_text(encoding="utf-8"))
     for section, values in yaml.safe_load(SETTINGS % pair.inputs).items():
         settings[section] = {**settings[section], **values}
     settings["weights"]["map"] = pair.weights_map

@@ -9,6 +9,7 @@ import inspect
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ import paddle
 import pytest
 import torch
 
-from conftest import REPO, TEMPLATE
+from conftest import REPO, TEMPLATE, sample
 from lint_numbers import NUMBERS
 from lint_snippets import HEAD, RIGHT, WRONG
 from pipeline.align import cli
@@ -53,7 +54,7 @@ def test_right_code_is_silent(tmp_path, text):
     assert found(tmp_path, text) == []
 
 
-@pytest.mark.parametrize("tree", [TEMPLATE / "paddle", REPO / "ci" / "mutants" / "sequence" / "paddle"])
+@pytest.mark.parametrize("tree", [sample() / "paddle", REPO / "ci" / "mutants" / "sequence" / "paddle"])
 def test_the_samples_are_silent(tree):
     assert [str(one) for one in lint([tree], SETTINGS, TEMPLATE)] == []
 
@@ -77,7 +78,7 @@ NAMED = {
 
 def test_wrong_and_right_ports_of_the_collection(tmp_path):
     named = {}
-    for track, trees in (("image", [TEMPLATE]), ("sequence", [TEMPLATE, MUTANTS / "sequence"])):
+    for track, trees in (("image", [sample()]), ("sequence", [sample(), MUTANTS / "sequence"])):
         files = {path.relative_to(tree / "paddle"): path for tree in trees for path in (tree / "paddle").rglob("*.py")}
         texts = {name.as_posix(): path.read_text(encoding="utf-8") for name, path in files.items()}
         for number, case in enumerate(catalog.read_cases(MUTANTS / f"{track}.md")):
@@ -195,10 +196,7 @@ def repository(tmp_path, monkeypatch) -> Path:
     """A repository with one fault, in which the command line runs."""
     (tmp_path / "paddle").mkdir()
     (tmp_path / "paddle" / "port.py").write_text(HEAD + "bn = nn.BatchNorm2D(8, momentum=0.1)\n", encoding="utf-8")
-    text = (TEMPLATE / "port.yaml").read_text(encoding="utf-8")
-    for question, answer in (("track", "image"), ("docs_language", "en"), (r"\w+", "x")):
-        text = re.sub(r"\{\{ quoted\(cookiecutter\." + question + r"\) \}\}", answer, text)
-    (tmp_path / "port.yaml").write_text(re.sub(r"\{%.*?%\}", "", text), encoding="utf-8")
+    shutil.copy(sample() / "port.yaml", tmp_path)
     monkeypatch.setattr(cli, "Paths", lambda: Paths(tmp_path))
     return tmp_path
 
@@ -264,7 +262,7 @@ def test_the_output_in_the_documents_is_real(tmp_path):
         ),
     }
     for file, pairs in edits.items():
-        text = (TEMPLATE / "paddle" / file).read_text(encoding="utf-8")
+        text = (sample() / "paddle" / file).read_text(encoding="utf-8")
         for old, new in pairs:
             assert text.count(old) == 1
             text = text.replace(old, new)
@@ -272,7 +270,7 @@ def test_the_output_in_the_documents_is_real(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     shown = "\n".join(map(str, lint([tmp_path / "paddle"], SETTINGS, tmp_path))) + "\n3 findings\n"
-    for readme in TEMPLATE.glob("*README*"):
+    for readme in sample().glob("README*.md"):
         text = readme.read_text(encoding="utf-8")
         assert f"```\n{shown}```" in text and f"```\n{explain.text('avg_pool')}\n```" in text, readme
 

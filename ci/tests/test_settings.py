@@ -3,12 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings: both sides read one file, and a mistake in it or in an override is one clear line."""
 
-import re
 
 import numpy as np
 import pytest
 
-from conftest import TEMPLATE
+from conftest import sample
 from pipeline.align.errors import UserError
 from pipeline.align.fake_data import ensure_batch, make_batch, read_batch
 from pipeline.align.settings import load_settings, recorded_settings, settings_hash
@@ -17,11 +16,8 @@ from pipeline.align.thresholds import threshold
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    """port.yaml as it is generated, with plain words for the answers."""
-    raw = (TEMPLATE / "port.yaml").read_text(encoding="utf-8")
-    return re.sub(
-        r"\{\{ quoted\(cookiecutter\.(\w+)\) \}\}", lambda name: {"track": "image"}.get(name[1], name[1]), raw.partition("\n")[2]
-    )
+    """port.yaml as it is generated."""
+    return (sample() / "port.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture
