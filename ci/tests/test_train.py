@@ -295,6 +295,27 @@ def test_two_processes_train_as_one(repo, tmp_path, side):
     assert one["history"]["accuracy"] == two["history"]["accuracy"] and len(lines("\n".join(two["log"]))) == 12
 
 
+@pytest.mark.parametrize("side", SIDES)
+def test_two_processes_resume_with_their_own_random_numbers(repo, tmp_path, side):
+    """Dropout draws from a generator in each process; the checkpoint, which rank 0 writes, holds both."""
+    launcher = ["torch.distributed.run"] if side == "torch" else ["paddle.distributed.launch", "--log_dir", tmp_path / "log"]
+    program, runs = REPO / "ci" / "tests" / "train_side.py", []
+    for name, resume in (("whole", []), ("resumed", [tmp_path / "whole" / "middle.safetensors"])):
+        (tmp_path / name).mkdir()
+        command = ["-m", *launcher, "--nproc_per_node", "2", program, side, repo, tmp_path / name, "resume_processes", *resume]
+        done = python(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        runs.append(json.loads((tmp_path / name / "facts.json").read_text())["resume_processes"])
+    whole, resumed = runs
+    assert len(whole["loss"]) == 9 and whole == resumed
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_the_best_metric_may_be_the_lowest(facts, side):
+    """Of 0.5, 0.7, 0.6, 0.8 three are the best so far where higher is better, and one is where lower is."""
+    assert facts[side]["best"] == {"True": 3, "False": 1}
+
+
 def test_a_terminal_gets_a_bar(repo):
     """`script` makes a terminal; the log file has the lines that the bar replaces."""
     import pty

@@ -28,7 +28,7 @@ STOPS = (1, 3, 4, 5, 9)
 PARTS = (1, 2, 4)
 KILLS = 50
 EXPERIMENTS = (
-    "resume", "wrong_checkpoints", "parts", "mixed_precision", "not_finite", "kills", "loader", "scalars", "options",
+    "resume", "wrong_checkpoints", "parts", "mixed_precision", "not_finite", "kills", "loader", "scalars", "options", "best",
 )  # fmt: skip
 SEEDED_EPOCHS, SEEDED_LENGTH = 3, 5
 
@@ -324,6 +324,32 @@ class TrainSide(Side):
         """facts["processes"]: a run without batch normalisation, with a clipped gradient."""
         self.perceptron()
         self.facts["processes"] = self.run("processes", "train.device=cpu", "train.clip_grad_norm=0.5", *settings)
+
+    def resume_processes(self, resume: str = "") -> None:
+        """facts["resume_processes"]: a run with dropout, whole, or going on from what the whole one had saved in the middle."""
+        self.perceptron(self.framework.nn.Dropout(0.4))
+        folder, kept = self.out / "run", self.out / "middle.safetensors"
+
+        def log(line: str) -> None:
+            if " iter: " in line and not kept.exists() and (folder / "latest.safetensors").is_file():
+                kept.write_bytes((folder / "latest.safetensors").read_bytes())  # that of an earlier iteration
+
+        more = {"resume": resume} if resume else {}
+        settings = self.settings(*SHORT, "train.device=cpu", "data.batch_size=3", "train.save_freq=1")
+        history = self.train.train(settings, output_dir=folder, log=log, **more)
+        self.facts["resume_processes"] = history
+
+    def best(self) -> None:
+        """facts["best"]: how often weights became the best ones, where higher and where lower is better."""
+        scores = iter([0.5, 0.7, 0.6, 0.8] * 2)
+        self.facts["best"] = {}
+        for higher in (True, False):
+            saved: list[Path] = []
+            kept, self.train.save_weights = self.train.save_weights, lambda model, path, saved=saved: saved.append(path)
+            evaluate, self.train.evaluate = self.train.evaluate, lambda *_: (0.0, {"accuracy": next(scores)})
+            self.run(f"best {higher}", "train.epochs=4", f"metric.higher_is_better={str(higher).lower()}")
+            self.train.save_weights, self.train.evaluate = kept, evaluate
+            self.facts["best"][str(higher)] = len(saved)
 
 
 if __name__ == "__main__":

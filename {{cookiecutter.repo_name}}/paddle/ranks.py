@@ -4,6 +4,8 @@
 """The device, and the other processes of a training that python -m paddle.distributed.launch started."""
 from __future__ import annotations
 
+from typing import Any
+
 import paddle
 from paddle import distributed
 
@@ -32,6 +34,15 @@ def count() -> int:
 def rank() -> int:
     """This process, from 0. Rank 0 alone writes."""
     return distributed.get_rank()
+
+
+def gathered(value: Any) -> list[Any]:
+    """What every process has for `value`, by rank; all of them must call this."""
+    if count() == 1:
+        return [value]
+    values: list[Any] = []
+    distributed.all_gather_object(values, value)
+    return values
 
 
 def total(values: list[float]) -> list[float]:

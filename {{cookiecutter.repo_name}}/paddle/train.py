@@ -90,7 +90,7 @@ class Training:
         self.stepper = Stepper(cfg, self.model, self.optimizer)
         self.bar = Bar()
         self.epoch = self.position = 0
-        self.best = -math.inf
+        self.best = math.nan
         self.history: dict[str, list] = {name: [] for name in ("iter", "loss", "lr", "epoch", "eval_loss", "order_sha256")}
         self._generators: dict[str, Any] | None = None
 
@@ -104,8 +104,8 @@ class Training:
             loss, scores = evaluate(self.cfg, self.model, self.val_set)
             self._record_epoch(order, loss, scores)
             name, self.epoch = f"epoch: [{self.epoch + 1}/{self.cfg.train.epochs}]", self.epoch + 1
-            better = scores[self.cfg.metric.name] > self.best
-            self.best = max(self.best, scores[self.cfg.metric.name])
+            better = self._is_better(scores[self.cfg.metric.name])
+            self.best = scores[self.cfg.metric.name] if better else self.best
             if better and ranks.rank() == 0:
                 save_weights(self.model, self.output / BEST)
             self._save()
@@ -147,6 +147,10 @@ class Training:
                 self._save()
         self.position = 0
 
+    def _is_better(self, score: float) -> bool:
+        """Whether a metric is better than all before it; the first one is."""
+        return not math.isfinite(self.best) or (score > self.best if self.cfg.metric.higher_is_better else score < self.best)
+
     def _record_epoch(self, order: np.ndarray, loss: float, scores: dict[str, float]) -> None:
         digest = hashlib.sha256(order.astype("<i8").tobytes()).hexdigest()
         for name, value in {"epoch": self.epoch + 1, "eval_loss": loss, "order_sha256": digest, **scores}.items():
@@ -154,6 +158,7 @@ class Training:
 
     def _save(self) -> None:
         """Write the checkpoint of this moment."""
+        generators = ranks.gathered(generator_states())
         if ranks.rank() != 0:
             return
         numbers = {name: np.array(values) for name, values in self.history.items() if name != "order_sha256"}
@@ -168,7 +173,7 @@ class Training:
             "order_sha256": self.history["order_sha256"],
             "schedule": self.schedule.state_dict() if hasattr(self.schedule, "state_dict") else None,
             "scaler": scaler_state(self.stepper.scaler),
-            "generators": generator_states(),
+            "generators": generators,
             "settings": flatten(self.cfg.to_dict()),
         }
         save_training(self.model, self.output / LATEST, arrays, values)
@@ -190,11 +195,12 @@ class Training:
         self.history.update({name: array.tolist() for name, array in parts["history"].items()})
         self.history["order_sha256"] = values["order_sha256"]
         self.epoch, self.position = values["epoch"], values["position"]
-        self.best = -math.inf if values["best"] is None else values["best"]
+        self.best = math.nan if values["best"] is None else values["best"]
         if values["schedule"] is not None:
             self.schedule.set_state_dict(values["schedule"])
         restore_scaler(self.stepper.scaler, values["scaler"])
-        self._generators = values["generators"]
+        if len(values["generators"]) == ranks.count():  # with other processes the random numbers cannot go on as they were
+            self._generators = values["generators"][ranks.rank()]
         now = flatten(self.cfg.to_dict())
         changed = sorted(key for key in {*now, *values["settings"]} if now.get(key) != values["settings"].get(key))
         return [f"resumed from {path} after {len(self.history['iter'])} iterations"] + [

@@ -106,6 +106,7 @@ def write(log: Path, path: Path) -> None:
     if not found:
         raise CompareError(f"{log} holds no lines of results")
     lines = [f"{image}\t{json.dumps(values)}\n" for image, values in sorted(found.items())]
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(lines), encoding="utf-8")
     print(f"{path}: {len(found)} images")
 

@@ -4,7 +4,9 @@
 """The device, and the other processes of a training that torchrun started."""
 from __future__ import annotations
 
+import gc
 import os
+from typing import Any
 
 import torch
 from torch import distributed
@@ -29,6 +31,13 @@ def join(device: torch.device) -> None:
         distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
 
 
+def leave() -> None:
+    """Part from the other processes; a process that ends without this may be aborted by gloo's threads."""
+    if distributed.is_initialized():
+        gc.collect()
+        distributed.destroy_process_group()
+
+
 def count() -> int:
     """The number of processes."""
     return int(os.environ.get("WORLD_SIZE", "1"))
@@ -37,6 +46,15 @@ def count() -> int:
 def rank() -> int:
     """This process, from 0. Rank 0 alone writes."""
     return int(os.environ.get("RANK", "0"))
+
+
+def gathered(value: Any) -> list[Any]:
+    """What every process has for `value`, by rank; all of them must call this."""
+    if count() == 1:
+        return [value]
+    values: list[Any] = [None] * count()
+    distributed.all_gather_object(values, value)
+    return values
 
 
 def total(values: list[float]) -> list[float]:
