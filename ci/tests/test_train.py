@@ -311,9 +311,9 @@ def test_two_processes_resume_with_their_own_random_numbers(repo, tmp_path, side
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_the_best_metric_may_be_the_lowest(facts, side):
+def test_the_best_metric_may_be_the_lowest(sides, side):
     """Of 0.5, 0.7, 0.6, 0.8 three are the best so far where higher is better, and one is where lower is."""
-    assert facts[side]["best"] == {"True": 3, "False": 1}
+    assert sides[side]["best"] == {"True": 3, "False": 1}
 
 
 def test_a_terminal_gets_a_bar(repo):
