@@ -89,6 +89,14 @@ def _parser() -> argparse.ArgumentParser:
     lint.add_argument("--json", action="store_true", help="print the findings as JSON")
     explain = add("explain", _explain, "what differs between the frameworks, what makes them agree, and how it was measured")
     explain.add_argument("subject", nargs="?", metavar="SUBJECT", help="such as batchnorm or adamw (default: list the subjects)")
+    probe = add("probe", _probe, "run an untouched PyTorch program up to its first module call and show what the module gets")
+    probe.add_argument("--module", default="", metavar="models.Net", help="class to wait for (default: the first with parameters)")
+    probe.add_argument("--cwd", type=Path, default=Path(), metavar="FOLDER", help="folder to run the program in (default: here)")
+    probe.add_argument("--out", type=Path, metavar="FOLDER", help="write everything there (default: where step 1 looks for it)")
+    probe.add_argument("words", nargs=argparse.REMAINDER, metavar="-- python their_train.py ARGS", help="the command to run")
+    draft = add("draft", _draft, "translate PyTorch code with PaConvert, as a first draft of the port")
+    draft.add_argument("source", type=Path, metavar="SOURCE", help="a .py file or a folder of the reference")
+    draft.add_argument("--out", type=Path, metavar="FOLDER", help="where the draft goes (default: paddle/draft)")
     add("status", _status, "the six nodes and their state")
     add("report", _report, "write the report as HTML and Markdown")
     return parser
@@ -236,6 +244,20 @@ def _explain(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
 
     print("\n".join(explain.subjects()) if args.subject is None else explain.text(args.subject))
     return 0
+
+
+def _probe(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
+    from pipeline.align import probe
+
+    command = args.words[1:] if args.words[:1] == ["--"] else args.words
+    probe.run(paths, cfg, command, args.cwd, args.module, args.out)
+    return 0
+
+
+def _draft(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
+    from pipeline.align import draft
+
+    return draft.run(paths, cfg, args.source, args.out or paths.tree("paddle") / "draft")
 
 
 def _status(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
