@@ -20,7 +20,6 @@ import pytest
 import torch
 
 from conftest import REPO, TEMPLATE, sample
-from lint_numbers import NUMBERS
 from lint_snippets import HEAD, RIGHT, WRONG
 from pipeline.align import cli
 from pipeline.align.errors import UserError
@@ -100,11 +99,13 @@ def test_every_rule_has_a_fact_a_check_and_a_fault():
 
 
 def test_numbers_are_those_measured():
-    assert set(NUMBERS) == {fact.id for fact in TABLE.values() if fact.number is not None}
-    torch.manual_seed(0)
-    paddle.seed(0)
-    for name, measure in NUMBERS.items():
-        cited, now = TABLE[name].number, measure()
+    """In a process of its own: the kit's guards, which other tests switch on, mend some of what is measured."""
+    done = subprocess.run([sys.executable, str(Path(__file__).with_name("lint_numbers.py"))], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(done.stdout.splitlines()[-1])
+    assert set(measured) == {fact.id for fact in TABLE.values() if fact.number is not None}
+    for name, now in measured.items():
+        cited = TABLE[name].number
         if math.isnan(cited):
             assert math.isnan(now), name
         else:
@@ -275,16 +276,11 @@ def test_the_output_in_the_documents_is_real(tmp_path):
         assert f"```\n{shown}```" in text and f"```\n{explain.text('avg_pool')}\n```" in text, readme
 
 
-#: What paddle/parity.py offers.
-PARITY = (
-    "cross_entropy nll_loss smooth_l1_loss log_softmax RMSProp OneCycleLR SGD RMSNorm GroupNorm BatchNorm1D BatchNorm2D"
-    " BatchNorm3D Embedding clear_grad initialise"
-).split()
-
-
 def test_fixes_name_functions_of_parity():
+    text = (TEMPLATE / "paddle" / "parity.py").read_text(encoding="utf-8")
+    offered = {*re.findall(r"^(?:def|class) (\w+)", text, re.M), *re.findall(r"^from parity_\w+ import .* as (\w+)$", text, re.M)}
     named = {name for fact in TABLE.values() for name in re.findall(r"parity\.(\w+)", f"{fact.fix} {fact.agree}")}
-    assert named <= set(PARITY) and len(named) > 10
+    assert named <= offered and len(named) > 10
 
 
 def test_no_framework_is_imported_and_it_starts_fast():
