@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     explain = add("explain", _explain, "what differs between the frameworks, what makes them agree, and how it was measured")
     explain.add_argument("subject", nargs="?", metavar="SUBJECT", help="such as batchnorm or adamw (default: list the subjects)")
     probe = add("probe", _probe, "run an untouched PyTorch program up to its first module call and show what the module gets")
-    probe.add_argument("--module", default="", metavar="models.Net", help="class to wait for (default: the first with parameters)")
+    probe.add_argument("--module", default="", metavar="models.Net", help="class to wait for (default: the first with weights)")
     probe.add_argument("--cwd", type=Path, default=Path(), metavar="FOLDER", help="folder to run the program in (default: here)")
     probe.add_argument("--out", type=Path, metavar="FOLDER", help="write everything there (default: where step 1 looks for it)")
     probe.add_argument("words", nargs=argparse.REMAINDER, metavar="-- python their_train.py ARGS", help="the command to run")
