@@ -16,13 +16,17 @@ import importlib.util
 import inspect
 import os
 import sys
+import types
 
-from reprod_probe_store import FOLDER, Store, save
+from reprod_probe_store import FOLDER, WATCHED, Store, save
 
 MODULE = os.environ.get("REPROD_PROBE_MODULE", "")
 TARGET = "torch.nn.modules.module"
 #: What wraps a module and passes its arguments on.
 WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "OptimizedModule")
+
+#: What the code of a loss function is replaced by: it must find its way from the function's own globals.
+STUB = "def stub(*args, **kwargs): return __import__('reprod_probe_store').WATCHED[{!r}](*args, **kwargs)"
 
 
 def chain():
@@ -213,30 +217,27 @@ class Loss:
             except (TypeError, ValueError):
                 continue
             target = next((key for key in ("target", "targets") if key in parameters), None)
-            if target and inspect.isfunction(function) and not name.startswith("_"):
-                self.replace(function, self.watched(name, function, target))
+            if target and inspect.isfunction(function) and not function.__closure__ and not name.startswith("_"):
+                self.watch(name, function, target)
 
-    def watched(self, name, function, target):
-        """`function`, recording its target first."""
-        signature = inspect.signature(function)
+    def watch(self, name, function, target):
+        """Make `function` record its target first. Its code is replaced, because in `cross_entropy(model(x), y)` the function is
+        looked up before the model is called."""
+        original = types.FunctionType(function.__code__, function.__globals__, name, function.__defaults__)
+        original.__kwdefaults__ = function.__kwdefaults__
+        signature = inspect.signature(original)
 
-        @functools.wraps(function)
         def call(*args, **kwargs):
             given = signature.bind(*args, **kwargs).arguments
             classes = name in ("cross_entropy", "nll_loss")
             ignored = given.get("ignore_index", -100) if classes else None
             self.found(name, next(iter(given.values())), given.get(target), ignored, classes)
-            return function(*args, **kwargs)
+            return original(*args, **kwargs)
 
-        return call
-
-    @staticmethod
-    def replace(function, by):
-        """Put `by` wherever a module of the program has `function` under some name."""
-        for module in list(sys.modules.values()):
-            names = [name for name, value in list(getattr(module, "__dict__", {}).items()) if value is function]
-            for name in names:
-                setattr(module, name, by)
+        WATCHED[name] = call
+        made = {}
+        exec(STUB.format(name), made)  # a text of our own
+        function.__code__, function.__defaults__, function.__kwdefaults__ = made["stub"].__code__, None, None
 
     @staticmethod
     def found(function, given, target, ignored, classes=False):

@@ -14,6 +14,8 @@ PLAIN_DTYPES = (
     "complex64", "complex128",
 )  # fmt: skip
 SCALARS = (type(None), bool, int, float, complex, str, bytes)
+#: Loss functions of torch that record their target, by name.
+WATCHED = {}
 CONTAINERS = (list, tuple, dict)
 DEEPEST = 12
 
