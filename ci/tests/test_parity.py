@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as TF
 
 from conftest import TEMPLATE
+from convert_models import assert_converts
 
 sys.path.insert(0, str(TEMPLATE / "paddle"))
 try:
@@ -308,3 +309,20 @@ def test_initialise_of_other_layers():
     assert ours.in_proj_weight.abs().max() <= math.sqrt(6 / 256) and ours.out_proj.weight.abs().max() <= 1 / 8
     assert table.weight[3].abs().max() == 0 and table.weight.std().item() == pytest.approx(1, rel=0.05)
     assert slope._weight.numpy().tolist() == [0.25] * 4
+
+
+def test_the_kit_converts_models_of_these_layers(tmp_path):
+    """They follow the rules of the layers that they stand in for."""
+    ours = torch.nn.ModuleDict({
+        "table": torch.nn.Embedding(9, 6, padding_idx=0), "rms": torch.nn.RMSNorm(6), "norm": torch.nn.BatchNorm1d(4),
+        "group": torch.nn.GroupNorm(2, 4),
+    })  # fmt: skip
+    theirs = paddle.nn.LayerDict({
+        "table": parity.Embedding(9, 6, padding_idx=0), "rms": parity.RMSNorm(6), "norm": parity.BatchNorm1D(4),
+        "group": parity.GroupNorm(2, 4),
+    })  # fmt: skip
+
+    def call(model, ids):
+        return model["group"](model["norm"](model["rms"](model["table"](ids))))
+
+    assert_converts(ours, theirs, [np.arange(8).reshape(2, 4) % 5], tmp_path, torch_call=call, paddle_call=call)
