@@ -9,7 +9,8 @@ BASE_PYTHON = $(firstword $(foreach name,python3.11 python3.12 python3.13 python
 VENV_PYTHON = .venv/bin/python
 PIP_ARGS =
 GENERATED = {{cookiecutter.repo_name}}
-REQUIREMENTS = $(GENERATED)/paddle/requirements.txt $(GENERATED)/torch_ref/requirements.txt $(GENERATED)/pipeline/requirements.txt
+REQUIREMENTS = paddle/requirements.txt torch_ref/requirements.txt pipeline/requirements.txt
+GENERATE_DEMO = $(VENV_PYTHON) -m cookiecutter . --no-input --default-config --accept-hooks no --overwrite-if-exists --output-dir build repo_name=demo
 
 .DEFAULT_GOAL = help
 .PHONY: help demo test mutants bench lint clean
@@ -18,7 +19,7 @@ help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 demo: .venv/demo-installed ## Generate the image sample into build/demo and align it: five steps, training, report
-	$(VENV_PYTHON) -m cookiecutter . --no-input --default-config --accept-hooks no --overwrite-if-exists --output-dir build repo_name=demo
+	$(GENERATE_DEMO)
 	$(MAKE) --no-print-directory -C build/demo align PYTHON=../../$(VENV_PYTHON)
 	@echo 'Open build/demo/pipeline/work/report.html in a browser.'
 
@@ -38,10 +39,12 @@ lint: .venv/test-installed ## Style of all Python
 clean: ## Remove build/ (the demo), not .venv
 	rm -rf build
 
-.venv/demo-installed: $(REQUIREMENTS) ci/requirements.txt
+.venv/demo-installed: $(REQUIREMENTS:%=$(GENERATED)/%) ci/requirements.txt
 	@$(or $(BASE_PYTHON),false) -c '$(USABLE)' || { echo "Python 3.11 or newer is needed: make demo BASE_PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(BASE_PYTHON) -m venv .venv
-	$(VENV_PYTHON) -m pip install $(PIP_ARGS) $(REQUIREMENTS:%=-r '%') --constraint ci/requirements.txt cookiecutter
+	$(VENV_PYTHON) -m pip install $(PIP_ARGS) --constraint ci/requirements.txt cookiecutter
+	$(GENERATE_DEMO)
+	$(VENV_PYTHON) -m pip install $(PIP_ARGS) $(REQUIREMENTS:%=-r build/demo/%)
 	@touch $@
 
 .venv/test-installed: .venv/demo-installed

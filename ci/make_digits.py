@@ -3,23 +3,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the image sample's archives from scikit-learn's digits: python ci/make_digits.py [FOLDER]
 
-Writes digits.tar.gz (all 1,797 images) and lite_data.tar (16 per split) into FOLDER, by default the template's
-test_tipc/data. Nothing in them depends on the time, the user or the machine.
+Writes digits.tar.gz (all 1,797 images) and lite_data.tar (16 per split) into FOLDER, by default with the template's names
+into its test_tipc/data. Nothing in them depends on the time, the user or the machine.
 """
 from __future__ import annotations
 
 import gzip
-import io
 import struct
 import sys
-import tarfile
 import zlib
 from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_digits
 
-TARGET = Path(__file__).resolve().parents[1] / "{{cookiecutter.repo_name}}" / "test_tipc" / "data"
+from archives import make_tar_of, write_archives
+
 VAL_COUNT, LITE_COUNT = 797, 16
 
 README = """\
@@ -98,27 +97,19 @@ def make_tar(top: str, images: np.ndarray, labels: np.ndarray, splits: dict[str,
         files |= {name: grey_png(images[index]) for name, index in zip(names, indices, strict=True)}
         lines = [f"{name} {labels[index]}\n" for name, index in zip(names, indices, strict=True)]
         files[f"{split}_list.txt"] = "".join(lines).encode()
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for name in sorted(files):
-            member = tarfile.TarInfo(f"{top}/{name}")
-            member.size, member.mode = len(files[name]), 0o644
-            tar.addfile(member, io.BytesIO(files[name]))
-    return buffer.getvalue()
+    return make_tar_of(top, files)
 
 
-def make(folder: Path) -> None:
-    """Write both archives into `folder`."""
+def make(folder: Path | None = None) -> None:
+    """Write both archives into `folder`, or into the template."""
     digits = load_digits()
     images = ((digits.images.astype(np.int64) * 255 + 8) // 16).astype(np.uint8)
     labels = digits.target
     full = split_digits(labels)
     lite = {split: lite_split(indices, labels) for split, indices in full.items()}
-    folder.mkdir(parents=True, exist_ok=True)
     compressed = gzip.compress(make_tar("digits", images, labels, full), mtime=0)
-    (folder / "digits.tar.gz").write_bytes(compressed)
-    (folder / "lite_data.tar").write_bytes(make_tar("lite_data", images, labels, lite))
+    write_archives("image", {"digits.tar.gz": compressed, "lite_data.tar": make_tar("lite_data", images, labels, lite)}, folder)
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]) if len(sys.argv) > 1 else TARGET)
+    make(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

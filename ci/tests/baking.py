@@ -68,8 +68,8 @@ def snapshot(root: Path) -> dict[str, bytes | None]:
 
 
 def is_verbatim(name: str) -> bool:
-    """Whether a file of the template is copied without rendering."""
-    return any(fnmatch.fnmatch(name, pattern) for pattern in questions()["_copy_without_render"])
+    """Whether a file of the template is copied without rendering: by its ending, or because it belongs to one example."""
+    return "__example" in name or any(fnmatch.fnmatch(name, pattern) for pattern in questions()["_copy_without_render"])
 
 
 def generated_name(name: str, language: str, example: str) -> str | None:

@@ -21,10 +21,11 @@ os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 
 @functools.cache
-def sample() -> Path:
-    """The image sample, generated once for all tests that only read it. Files whose names depend on an answer are whole here."""
+def sample(track: str = "image") -> Path:
+    """A track's sample, generated once for all tests that only read it. Files whose names depend on an answer are whole here."""
     folder = Path(tempfile.mkdtemp(prefix="sample-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     command = [sys.executable, "-m", "cookiecutter", str(REPO), "--no-input", "--default-config", "--output-dir", str(folder)]
-    subprocess.run([*command, "repo_name=sample"], env={**os.environ, "HOME": str(folder)}, check=True, capture_output=True)
+    command += ["repo_name=sample", f"track={track}"]
+    subprocess.run(command, env={**os.environ, "HOME": str(folder)}, check=True, capture_output=True)
     return folder / "sample"

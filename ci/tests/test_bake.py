@@ -32,21 +32,22 @@ def home(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
-@pytest.fixture(scope="session", params=[("zh", "example"), ("en", "example"), ("zh", "blank"), ("en", "blank")], ids="-".join)
+@pytest.fixture(scope="session", params=[("zh", "image"), ("en", "text"), ("zh", "blank"), ("en", "image")], ids="-".join)
 def generated(request, template, home, tmp_path_factory) -> Path:
-    """A repository of each language and start, in a folder with a space and Chinese characters."""
+    """A repository of each language and of each example and the blank start, in a folder with a space and Chinese characters."""
     output = tmp_path_factory.mktemp("输出 folder")
-    language, start = request.param
-    done = baking.run(template, output, home, "repo_name=port", f"docs_language={language}", f"start={start}")
+    language, example = request.param
+    choice = "start=blank" if example == "blank" else f"track={example}"
+    done = baking.run(template, output, home, "repo_name=port", f"docs_language={language}", choice)
     assert done.returncode == 0, done.stderr
     return output / "port"
 
 
 def names(generated: Path, template: Path) -> dict[str, str]:
     """{name in the generated repository: name in the template}, as its answers say."""
-    language = yaml.safe_load((generated / "port.yaml").read_text(encoding="utf-8"))["language"]
-    example = "image" if (generated / "paddle" / "metric.py").exists() else "blank"
-    return baking.generated_names(template, language, example)
+    settings = yaml.safe_load((generated / "port.yaml").read_text(encoding="utf-8"))
+    example = settings["track"] if (generated / "paddle" / "metric.py").exists() else "blank"
+    return baking.generated_names(template, settings["language"], example)
 
 
 def test_defaults_alone_are_enough(template, home, tmp_path):
@@ -98,7 +99,7 @@ def test_verbatim_files_are_verbatim_and_rendered_files_are_rendered(generated, 
         assert not baking.SYNTAX.search(made.decode("utf-8")), name
         if made != original:
             rendered.add(origin)
-    wanted = r"README(_\w\w)?\.md|port\.yaml|test_tipc/configs/.+"
+    wanted = r"README(_\w\w)?\.md|port\.yaml|test_tipc/configs/.+|(paddle|torch_ref)/requirements\.txt"
     assert rendered == {origin for name, origin in names(generated, template).items() if re.fullmatch(wanted, name)}
     for name in rendered:  # binaryornot 0.6.0 looks at 512 bytes and may take Chinese text for binary data
         assert (source / name).read_bytes()[:520].isascii(), f"{name}: the first 520 bytes must be ASCII"

@@ -19,7 +19,8 @@ import baking
 NEXT = re.compile(r"^next: (\S+):(\d+): write (\w+)\(.*\); it receives .+, and must return .+$", re.M)
 #: What a user brings along: own layers, data sets and metrics, and the settings that these need.
 BROUGHT = ("paddle/models/resnet.py", "paddle/data/digits.py", "paddle/metric.py", "torch_ref/models/resnet.py",
-           "torch_ref/data/digits.py", "torch_ref/metric.py", "port.yaml")  # fmt: skip
+           "torch_ref/data/digits.py", "torch_ref/metric.py", "port.yaml", "paddle/pictures.py",
+           "test_tipc/data/digits.tar.gz", "test_tipc/data/lite_data.tar")  # fmt: skip
 ORDER = ("build_model", "forward", "build_dataset", "build_metric", "build_loss", "build_optimizer")
 NEEDED = (ORDER[:2], ORDER[2:4], ORDER[4:5], ORDER[5:])
 
@@ -51,7 +52,7 @@ def write(blank: Path, example: Path, file: str, function: str) -> None:
     nodes = {node.name: node for node in ast.parse(wanted).body if isinstance(node, ast.FunctionDef)}
     stub = next(node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == function)
     imports = re.search(r"from __future__ import annotations\n(.+?)\n\n\n", wanted, re.S)[1]
-    parts = {"build_optimizer": ["warmup_cosine", function], "load_image": []}.get(function, [function])  # that is imported
+    parts = {"build_optimizer": ["warmup_cosine", function], "read_samples": []}.get(function, [function])  # that is imported
     body = "\n\n\n".join(ast.get_source_segment(wanted, nodes[name]) for name in parts)
     text = text.replace(ast.get_source_segment(text, stub), body)
     if imports not in text:
@@ -63,7 +64,7 @@ def test_a_blank_repository_says_what_is_to_be_written(starts):
     done = pipeline(starts["blank"], "align")
     assert done.returncode == 1 and NEXT.search(done.stdout)[1] == "torch_ref/reference.py", done.stdout + done.stderr
     todo = re.findall(r"^to do, for step (\d): (\S+?):\d+: write (\w+)\(", pipeline(starts["blank"], "status").stdout, re.M)
-    assert [name for _, _, name in todo] == [*(name for names in NEEDED for name in names * 2), "load_image"]
+    assert [name for _, _, name in todo] == [*(name for names in NEEDED for name in names * 2), "read_samples"]
     assert [step for step, _, _ in todo] == sorted(step for step, _, _ in todo)
 
 
@@ -75,7 +76,7 @@ def test_the_messages_alone_lead_to_six_green_nodes(starts):
         shutil.copy(example / name, blank / name)
     done, written = pipeline(blank, "align"), []
     while (found := NEXT.search(done.stdout)) is not None:
-        assert done.returncode == (found[3] != "load_image"), done.stdout + done.stderr
+        assert done.returncode == (found[3] != "read_samples"), done.stdout + done.stderr
         assert not re.search(r"^\w+ +red", done.stdout, re.M), done.stdout
         file, line, function = found.groups()
         assert (file, function) not in written, f"asked twice for {function} in {file}"

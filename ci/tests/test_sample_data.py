@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from conftest import REPO, TEMPLATE
+from conftest import REPO, sample
 from pipeline.align.archive import ensure_unpacked
 from pipeline.align.errors import UserError
 
-SHIPPED = TEMPLATE / "test_tipc" / "data"
+SHIPPED = sample() / "test_tipc" / "data"
 
 
 def unpacked(archive: Path, folder: Path) -> Path:

@@ -62,7 +62,7 @@ def test_numbers_of_yaml_1_2_and_whole_numbers_for_floats(write, number, value):
         ("optimizer.learning_rate.x=1", ["optimizer.learning_rate.x"]),
         ("optimizer.learning_rate", ["key.sub=value"]),
         ("model.name=[", ["model.name"]),
-        ("track=text", ["track", "image"]),
+        ("track=audio", ["track", "image"]),
     ],
 )
 def test_wrong_overrides(write, override, words):

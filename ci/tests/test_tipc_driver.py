@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from test_tipc.driver import gpus
 
-from conftest import TEMPLATE
+from conftest import TEMPLATE, sample
 from pipeline.align import tipc
 from pipeline.align.paths import Paths
 from tipc_repository import LITE, STUB, Repository, configuration
@@ -243,7 +243,7 @@ def test_paddle2onnx_broken(repository, text, error):
 
 def prepare(repository: Repository, mode: str, packages: str = "numpy==1\npaddlepaddle-gpu\npillow\nPyYAML\nsafetensors"):
     (repository.root / "paddle").mkdir(exist_ok=True)
-    shutil.copy(TEMPLATE / "paddle" / "requirements.txt", repository.root / "paddle")
+    shutil.copy(sample() / "paddle" / "requirements.txt", repository.root / "paddle")
     names = " ".join(name.split("==")[0] for name in packages.splitlines())
     repository.add_program("stub", STUB.replace('echo "output of $*"', f'[[ $1 == -c ]] && printf "%s\\n" {names}'))
     config = repository.write(ONNX if mode == "paddle2onnx_infer" else configuration())
@@ -278,7 +278,7 @@ def test_prepare_changes_the_data_with_the_mode_and_a_forgotten_prepare_is_told(
 
 def test_prepare_installs_only_what_is_missing(repository):
     done = prepare(repository, LITE, "numpy\npaddlepaddle\nPillow-SIMD\nnumpy-stl\npyyaml")
-    wanted = (TEMPLATE / "paddle" / "requirements.txt").read_text()
+    wanted = (sample() / "paddle" / "requirements.txt").read_text()
     pins = [line for line in wanted.splitlines() if line.startswith(("pillow==", "safetensors=="))]
     assert done.commands[1] == ["-m", "pip", "install", *pins]
     assert "onnxruntime" in " ".join(prepare(repository, "paddle2onnx_infer").commands[1])

@@ -38,7 +38,7 @@ def test_the_order_is_that_of_the_steps_and_the_reference_comes_first(tmp_path):
     text = "".join(f"def {name}(*args):\n{STUB}\n\n" for name in sorted(RECEIVES))
     found = unwritten(repository(tmp_path, text, text))
     assert [one.step for one in found] == sorted(one.step for one in found) and len(found) == 2 * len(RECEIVES)
-    assert {one.file for one in found if one.function != "load_image"} == {"torch_ref/reference.py", "paddle/port.py"}
+    assert {one.file for one in found if one.function != "read_samples"} == {"torch_ref/reference.py", "paddle/port.py"}
     assert [(one.file, one.function) for one in found[:4]] == [
         ("torch_ref/reference.py", "build_model"), ("torch_ref/reference.py", "forward"),
         ("paddle/port.py", "build_model"), ("paddle/port.py", "forward"),

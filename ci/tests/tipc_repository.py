@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conftest import TEMPLATE
+from conftest import sample
 
 SEQUENCES = Path(__file__).with_name("test_tipc_sequences.txt")
 LITE = "lite_train_lite_infer"
@@ -37,7 +37,7 @@ class Repository:
 
     def __init__(self, folder: Path):
         self.root, self.bin, self.record = folder / "repository", folder / "bin", folder / "record"
-        shutil.copytree(TEMPLATE / "test_tipc", self.root / "test_tipc", ignore=shutil.ignore_patterns("output", "__pycache__"))
+        shutil.copytree(sample() / "test_tipc", self.root / "test_tipc", ignore=shutil.ignore_patterns("output", "__pycache__"))
         self.bin.mkdir()
         self.add_program("stub", STUB)
         self.output = self.root / "test_tipc" / "output"

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The reprod-template Authors.
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
-"""Predict images with an exported model: python paddle/infer.py --model_dir FOLDER --image_dir FILE_OR_FOLDER
+"""Predict with an exported model: python paddle/infer.py --model_dir FOLDER --input FILE_OR_FOLDER
 
-Prints the same lines as predict.py and writes the same pictures. With --onnx_file instead of --model_dir: ONNX Runtime.
+Prints the same lines as predict.py and keeps the same beside them. With --onnx_file instead of --model_dir: ONNX Runtime.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # pipeline/ lies beside this folder
 
 from engine import PRECISIONS, OnnxEngine, PaddleEngine
-from prediction import classify, draw, find_images, read_batches
+from prediction import classify, read_batches, save
 
 from cli import make_parser, read_settings, run
 from pipeline.align.errors import UserError
@@ -25,21 +25,21 @@ from pipeline.align.paths import ROOT
 def main() -> None:
     arguments = read_arguments()
     cfg = read_settings(arguments)
-    images = find_images(arguments.image_dir)
+    batches = read_batches(arguments.input, cfg, arguments.batch_size)
     engine = open_engine(arguments)
     seconds, counted = 0.0, 0
-    for number, (files, batch) in enumerate(read_batches(images, cfg, arguments.batch_size)):
+    for number, (names, inputs) in enumerate(batches):
         if arguments.benchmark and number == 0:
-            engine([batch])  # the first call of a shape also chooses kernels and allocates
+            engine(inputs)  # the first call of a shape also chooses kernels and allocates
         started = time.perf_counter()
-        outputs = engine([batch])
-        seconds, counted = seconds + time.perf_counter() - started, counted + len(files)
-        for prediction in classify(files, outputs[0]):
-            draw(prediction, ROOT / cfg.train.output_dir / "predictions")
+        outputs = engine(inputs)
+        seconds, counted = seconds + time.perf_counter() - started, counted + len(names)
+        for prediction in classify(names, outputs[0]):
+            save(arguments.input, prediction, ROOT / cfg.train.output_dir / "predictions")
             print(prediction, flush=True)
     if arguments.benchmark:
-        print(f"benchmark: {counted} images in batches of {arguments.batch_size}, "
-              f"{1000 * seconds / counted:.3f} ms per image, {counted / seconds:.1f} images/sec")  # fmt: skip
+        print(f"benchmark: {counted} {cfg.data.unit} in batches of {arguments.batch_size}, "
+              f"{1000 * seconds / counted:.3f} ms each, {counted / seconds:.1f} {cfg.data.unit}/sec")  # fmt: skip
 
 
 def open_engine(arguments: argparse.Namespace) -> PaddleEngine | OnnxEngine:
@@ -56,10 +56,10 @@ def open_engine(arguments: argparse.Namespace) -> PaddleEngine | OnnxEngine:
 
 def read_arguments() -> argparse.Namespace:
     """The command line."""
-    parser = make_parser("Predict images with an exported model.")
+    parser = make_parser("Predict with an exported model.")
     parser.add_argument("--model_dir", type=Path, help="folder that export_model.py wrote")
     parser.add_argument("--onnx_file", type=Path, help="file that export_onnx.py wrote, instead of --model_dir")
-    parser.add_argument("--image_dir", type=Path, required=True, help="image file, or a folder of them")
+    parser.add_argument("--input", "--image_dir", type=Path, required=True, metavar="PATH", help="file or folder to predict")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--batch_size", type=positive, default=1)
     parser.add_argument("--cpu_threads", type=positive, default=1)

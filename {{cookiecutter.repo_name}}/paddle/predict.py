@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The reprod-template Authors.
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
-"""Predict images with the network as it was trained: python paddle/predict.py --image FILE_OR_FOLDER --weights FILE
+"""Predict with the network as it was trained: python paddle/predict.py --input FILE_OR_FOLDER --weights FILE
 
-Prints one line per image and writes it with the answer into the folder predictions of train.output_dir.
+Prints one line per sample. What a port keeps beside it, such as a picture, goes into the folder predictions of train.output_dir.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import paddle
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # pipeline/ lies beside this folder
 
-from prediction import classify, draw, find_images, read_batches
+from prediction import classify, read_batches, save
 from ranks import choose_device
 
 import port
@@ -25,8 +25,8 @@ from pipeline.align.paths import ROOT
 
 @paddle.no_grad()
 def main() -> None:
-    parser = make_parser("Predict images.")
-    parser.add_argument("--image", required=True, type=Path, help="image file, or a folder of them")
+    parser = make_parser("Predict with the network as it was trained.")
+    parser.add_argument("--input", "--image", required=True, type=Path, metavar="PATH", help="file or folder to predict")
     parser.add_argument("--weights", required=True, help="safetensors file, as train.py writes it")
     arguments = parser.parse_args()
     cfg = read_settings(arguments)
@@ -34,10 +34,10 @@ def main() -> None:
     model = port.build_model(cfg)
     load_weights(model, arguments.weights)
     model.eval()
-    for files, images in read_batches(find_images(arguments.image), cfg, cfg.data.batch_size):
-        outputs = port.forward(model, (paddle.to_tensor(images), None))
-        for prediction in classify(files, next(iter(outputs.values())).numpy()):
-            draw(prediction, ROOT / cfg.train.output_dir / "predictions")
+    for names, inputs in read_batches(arguments.input, cfg, cfg.data.batch_size):
+        outputs = port.forward(model, (*map(paddle.to_tensor, inputs), None))
+        for prediction in classify(names, next(iter(outputs.values())).numpy()):
+            save(arguments.input, prediction, ROOT / cfg.train.output_dir / "predictions")
             print(prediction, flush=True)
 
 

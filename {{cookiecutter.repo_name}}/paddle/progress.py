@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import Any, TextIO
 
 
 def stamp(text: str) -> str:
@@ -41,14 +41,15 @@ class Bar:
 
 
 class Progress:
-    """Times the batches of one epoch; logs every `print_freq` iterations and after the last one.
+    """Times the batches of one epoch; logs every train.print_freq iterations and after the last one.
 
     `done`: iterations of the epoch that an earlier process made. Costs are means over the iterations since the last line,
     in seconds; avg_samples is samples per batch.
     """
 
-    def __init__(self, epoch: str, steps: int, print_freq: int, log: Callable[[str], None], bar: Bar, done: int = 0):
-        self._epoch, self._steps, self._print_freq, self._log, self._bar = epoch, steps, print_freq, log, bar
+    def __init__(self, epoch: str, steps: int, settings: Any, log: Callable[[str], None], bar: Bar, done: int = 0):
+        self._epoch, self._steps, self._log, self._bar = epoch, steps, log, bar
+        self._print_freq, self._unit = settings.train.print_freq, settings.data.unit
         self._step = done
         self._restart()
 
@@ -68,7 +69,7 @@ class Progress:
         self._samples += samples
         self._last = time.perf_counter()
         seconds = self._last - self._started
-        speed = f"{self._samples / seconds:.2f} images/sec"
+        speed = f"{self._samples / seconds:.2f} {self._unit}/sec"
         if self._step % self._print_freq == 0 or self._step == self._steps:
             self._log(stamp(
                 f"epoch: [{self._epoch}] iter: [{self._step}/{self._steps}] loss: {loss:.6f} lr: {lr:.8f} "

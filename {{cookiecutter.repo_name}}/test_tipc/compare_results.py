@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 
 NUMBER = r"-?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
-LINE = re.compile(rf"^(?P<image>\S.*?\.\w+) *:?((?:[ \t]+\w+: {NUMBER})+)[ \t\r]*$", re.MULTILINE)
+LINE = re.compile(rf"^(?P<image>\S.*?\.\w+(?::\d+)?) *:?((?:[ \t]+\w+: {NUMBER})+)[ \t\r]*$", re.MULTILINE)
 PAIR = re.compile(rf"(\w+): ({NUMBER})")
 
 

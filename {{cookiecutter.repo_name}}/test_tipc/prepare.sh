@@ -37,19 +37,29 @@ function point() {
     ln -sfn "$2" "$1" || exit
 }
 
+# The name of all data, which are the one .tar.gz beside lite_data.tar
+function whole_data() {
+    local archives=(*.tar.gz)
+    [[ -f ${archives[0]} && ${#archives[@]} == 1 ]] || fail "$mode needs all data as the one .tar.gz in test_tipc/data, found: ${archives[*]}"
+    echo "${archives[0]%.tar.gz}"
+}
+
+whole=lite_data
+[[ $mode == *lite_infer || $mode == paddle2onnx_infer ]] || whole=$(whole_data) || exit
 case $mode in
-    lite_train_lite_infer | paddle2onnx_infer) train=lite_data infer=lite_data ;;
-    lite_train_whole_infer) train=lite_data infer=digits ;;
-    *) train=digits infer=digits ;;
+    lite_train_*) train=lite_data infer=$whole ;;
+    *) train=$whole infer=$whole ;;
 esac
 for data in "$train" "$infer"; do
-    if [[ $data == digits ]]; then
-        unpack digits.tar.gz digits
-    else
+    if [[ $data == lite_data ]]; then
         unpack lite_data.tar lite_data
+    else
+        unpack "$data.tar.gz" "$data"
     fi
 done
 point train_data "$train"
-point infer_data "$infer/images"
+for part in images infer.txt infer.csv; do
+    [[ ! -e $infer/$part ]] || point infer_data "$infer/$part"
+done
 echo "$mode" >prepared_for
 echo "ready for $mode: train on $train, infer on $infer"

@@ -119,7 +119,7 @@ class Training:
             folder.log(line, shown=not self.bar.active)
 
         name = f"{self.epoch + 1}/{cfg.train.epochs}"
-        progress = Progress(name, steps, cfg.train.print_freq, log, self.bar, self.position)
+        progress = Progress(name, steps, cfg, log, self.bar, self.position)
         for share, batch in zip(shares, make_loader(samples, shares, cfg.data.num_workers)):
             if self._generators is not None:  # only now, because starting a loader draws from them
                 restore_generators(self._generators)

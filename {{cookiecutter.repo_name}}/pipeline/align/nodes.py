@@ -44,8 +44,9 @@ NODES = (
         Part("forward_real", "outputs for the reference's own batch", "forward", eval_mode=True),
     )),
     Node("metric", 2, "data and metric", "metric", (
-        Part("data_train", "training samples", "data", zeros=("label*", "index")),
-        Part("data_val", "validation samples", "data", zeros=("label*", "index")),
+        # Only the first input must hold something: BERT's sentence parts, for one, are zero where there is one sentence.
+        Part("data_train", "training samples", "data", zeros=("label*", "index", "input_[1-9]*")),
+        Part("data_val", "validation samples", "data", zeros=("label*", "index", "input_[1-9]*")),
         Part("metric_same", "metric of the same predictions", "metric", zeros=True),
         Part("metric", "metric from data to number", "metric", zeros=True),
     )),

@@ -30,7 +30,7 @@ SCHEMA: dict[str, Any] = {
     "language": str,
     "paper": {"title": str, "url": str, "reference_url": str},
     "model": {"name": str, "*": object},
-    "data": {"batch_size": int, "num_workers": int, "*": object},
+    "data": {"batch_size": int, "num_workers": int, "unit": str, "*": object},
     "loss": {"*": object},
     "optimizer": {"*": object},
     "schedule": {"*": object},
@@ -45,14 +45,15 @@ SCHEMA: dict[str, Any] = {
     "align": {"seed": int, "train_steps": int, "data_samples": int, "thresholds": {"*": (*NUMBER, dict)}},
     "benchmark": {"*": dict},
 }
+TRACKS = ("image", "text", "recommendation")
 #: What settings of text may say.
 CHOICES = {
     "train.device": ("cpu", "gpu", None), "train.amp": ("bf16", "fp16", None), "train.scalars": ("visualdl", "tensorboard", None),
 }  # fmt: skip
 #: Sections that do not change what a run computes, so a record stays fresh when they change.
 NOT_IN_RECORDS = (
-    "template", "language", "paper", "benchmark", "align.thresholds", "train.print_freq", "train.output_dir", "train.save_freq",
-    "train.scalars",
+    "template", "language", "paper", "benchmark", "align.thresholds", "data.unit", "train.print_freq", "train.output_dir",
+    "train.save_freq", "train.scalars",
 )  # fmt: skip
 
 
@@ -191,8 +192,8 @@ def _check_values(values: dict, where: str) -> None:
     unknown = [name for name in values["align"]["thresholds"] if name not in FLOAT32]
     if unknown:
         raise UserError(f"{where}: unknown setting 'align.thresholds.{unknown[0]}'{_nearest(unknown[0], FLOAT32)}")
-    if values["track"] != "image":
-        raise UserError(f"{where}: the track '{values['track']}' is not available yet; use track: image")
+    if values["track"] not in TRACKS:
+        raise UserError(f"{where}: there is no track '{values['track']}'; use one of {', '.join(TRACKS)}")
 
 
 def _fits(value: Any, wanted: Any) -> bool:

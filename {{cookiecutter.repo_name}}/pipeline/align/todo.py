@@ -17,7 +17,7 @@ from pipeline.align.paths import SIDES, Paths
 #: The functions that each step asks for beyond those of the steps before it.
 FUNCTIONS = {
     1: ("build_model", "forward"), 2: ("build_dataset", "build_metric"), 3: ("build_loss",), 4: ("build_optimizer",),
-    6: ("load_image",),
+    6: ("read_samples",),
 }  # fmt: skip
 #: What each function is given.
 RECEIVES = {
@@ -27,10 +27,13 @@ RECEIVES = {
     "build_metric": "cfg",
     "build_loss": "cfg",
     "build_optimizer": "cfg, the network, and the number of iterations in an epoch",
-    "load_image": "the path of a file and the section data of port.yaml; predict.py and infer.py call it",
+    "read_samples": "the path of a file or folder, and cfg; predict.py and infer.py call it",
 }
-#: What load_image returns, which the steps do not ask for.
-ALL_RETURNS = {**RETURNS, "load_image": "one input of the network without the batch axis, as numpy: load_image(path, data)"}
+#: What read_samples returns, which the steps do not ask for.
+ALL_RETURNS = {
+    **RETURNS,
+    "read_samples": "an iterable of (name, the network's inputs without the batch axis, as numpy): read_samples(path, cfg)",
+}
 
 
 @dataclass(frozen=True)
