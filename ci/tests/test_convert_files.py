@@ -17,7 +17,7 @@ import safetensors.torch
 import torch
 
 from convert_models import make_plan, scramble, to_paddle
-from pipeline.align.convert import convert_file, read_source, save_port, save_reference
+from pipeline.align.convert import Fresh, convert_file, read_source, save_port, save_reference
 from pipeline.align.convert.load_paddle import load_into_paddle
 from pipeline.align.convert.load_torch import load_into_torch
 from pipeline.align.errors import UserError
@@ -528,6 +528,65 @@ def test_names_that_the_map_drops_may_stand_in_the_file(tmp_path):
         assert any("2 tensors of the file left aside" in note for note in report.notes)
     ours, _ = model()
     save_reference(ours, read_source(tmp_path / "w.pth"), tmp_path / "again.safetensors", {"aux": None, "pos_ids": None})
+
+
+def test_fresh_parts_stay_the_models_own(tmp_path):
+    """Absent from the file, or there in another shape: a head of a fine-tuned checkpoint with more classes."""
+    ours, theirs = model()
+    state = dict(ours.state_dict())
+    rest = {name: value for name, value in state.items() if not name.startswith("2.")}
+    for extra in ({}, {"2.weight": torch.rand(9, 9), "2.bias": torch.rand(9)}):
+        torch.save({**rest, **extra}, tmp_path / "w.pth")
+        refusal(save_reference, ours, read_source(tmp_path / "w.pth"), tmp_path / "init.safetensors")
+        save_reference(ours, read_source(tmp_path / "w.pth"), tmp_path / "init.safetensors", fresh=["2"])
+        made = safetensors.numpy.load_file(tmp_path / "init.safetensors")
+        assert all(np.array_equal(made[name], value.numpy()) for name, value in state.items())
+        fresh = Fresh(("2",), tmp_path / "init.safetensors")
+        convert_file(make_plan(ours, theirs), tmp_path / "w.pth", tmp_path / "p.safetensors", fresh=fresh)
+        check(safetensors.numpy.load_file(tmp_path / "p.safetensors"), state)
+    source = read_source(tmp_path / "w.pth")
+    assert "'9' matches nothing" in refusal(save_reference, ours, source, tmp_path / "init.safetensors", fresh=["9"])
+
+
+def test_the_setting_that_helps_is_named_for_whole_modules(tmp_path):
+    state = dict(model()[0].state_dict())
+    text = refused({**state, "aux.fc.weight": torch.rand(3), "aux.fc.bias": torch.rand(3)}, tmp_path)
+    assert '"aux": null' in text
+    text = refused({name: value for name, value in state.items() if not name.startswith("2.")}, tmp_path)
+    assert "weights.fresh: [2]" in text
+
+
+def test_gamma_and_beta_are_the_old_names_of_weight_and_bias(tmp_path):
+    ours = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4))
+    theirs = paddle.nn.Sequential(paddle.nn.Linear(4, 4), paddle.nn.LayerNorm(4))
+    state = {name: torch.rand_like(value) for name, value in ours.state_dict().items()}
+    old = {name.replace("1.weight", "1.gamma").replace("1.bias", "1.beta"): value for name, value in state.items()}
+    torch.save(old, tmp_path / "w.pth")
+    got, report = converted(tmp_path / "w.pth", tmp_path, None, ours, theirs)
+    assert np.array_equal(got["1.weight"], state["1.weight"]) and np.array_equal(got["1.bias"], state["1.bias"])
+    assert "2 names of the file end in gamma and beta, which are weight and bias" in report.notes
+    torch.save({**old, "1.weight": state["1.weight"]}, tmp_path / "both.pth")
+    assert "has '1.gamma'" in refusal(converted, tmp_path / "both.pth", tmp_path, None, ours, theirs)
+
+
+def test_buffers_that_older_versions_stored_are_left_aside(tmp_path):
+    class Positions(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(4, 4)
+            self.register_buffer("ids", torch.arange(4), persistent=False)
+
+    class Port(paddle.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.fc = paddle.nn.Linear(4, 4)
+
+    ours = Positions()
+    torch.save({**ours.state_dict(), "ids": torch.arange(4)}, tmp_path / "w.pth")
+    _, report = converted(tmp_path / "w.pth", tmp_path, None, ours, Port())
+    assert "left aside: 'ids', which the model makes itself and does not store" in report.notes
+    report = save_reference(ours, read_source(tmp_path / "w.pth"), tmp_path / "again.safetensors")
+    assert "left aside: 'ids', which the model makes itself and does not store" in report.notes
 
 
 # -- dtypes -----------------------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def compare(results: list[Path], logs: list[Path], atol: float, rtol: float) -> 
         if not wanted:
             raise CompareError(f"{by_precision[precision]} holds no results")
         problems = differences(wanted, read_log(log.read_text(encoding="utf-8", errors="replace")), atol, rtol)
-        print(f"{'FAIL' if problems else 'pass'}  {log}: {len(wanted)} images against {by_precision[precision].name}")
+        print(f"{'FAIL' if problems else 'pass'}  {log}: {len(wanted)} samples against {by_precision[precision].name}")
         for problem in problems[:10]:
             print(f"      {problem}")
         if len(problems) > 10:
@@ -108,7 +108,7 @@ def write(log: Path, path: Path) -> None:
     lines = [f"{image}\t{json.dumps(values)}\n" for image, values in sorted(found.items())]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(lines), encoding="utf-8")
-    print(f"{path}: {len(found)} images")
+    print(f"{path}: {len(found)} samples")
 
 
 def _files(pattern: str) -> list[Path]:

@@ -200,7 +200,7 @@ def _fake_data(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
 def _convert(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
     import json
 
-    from pipeline.align.convert import Plan, convert_file, read_source, table
+    from pipeline.align.convert import Fresh, Plan, convert_file, read_source, table
 
     if args.checkpoint is None and (args.output or args.to != "paddle"):
         raise UserError("name the checkpoint to convert: python -m pipeline convert FILE --output FILE")
@@ -212,7 +212,9 @@ def _convert(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
     if args.checkpoint is None:
         print(table.text(plan))
         return 0
-    done = convert_file(plan, read_source(args.checkpoint, args.entry, args.trust_pickle), args.output, args.to)
+    source = read_source(args.checkpoint, args.entry, args.trust_pickle)
+    fresh = Fresh(tuple(cfg.weights.fresh or ()), paths.weight_file("torch", "init")) if args.to == "paddle" else None
+    done = convert_file(plan, source, args.output, args.to, fresh)
     print(table.text(plan, done))
     print(f"{args.output}: written")
     return 0

@@ -41,7 +41,7 @@ SCHEMA: dict[str, Any] = {
         "scalars": (str, None),
     },
     "fake_data": {"seed": int, "batch_size": int, "inputs": list, "label": dict},
-    "weights": {"checkpoint": (str, None), "entry": (str, None), "map": (dict, None)},
+    "weights": {"checkpoint": (str, None), "entry": (str, None), "fresh": (list, None), "map": (dict, None)},
     "align": {"seed": int, "train_steps": int, "data_samples": int, "thresholds": {"*": (*NUMBER, dict)}},
     "benchmark": {"*": dict},
 }

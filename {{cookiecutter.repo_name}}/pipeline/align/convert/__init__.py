@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from pipeline.align.convert import rules_sequence  # noqa: F401  (its rules are part of the table)
 from pipeline.align.convert.checkpoint import read_source
-from pipeline.align.convert.files import convert_file, save_port, save_reference
+from pipeline.align.convert.files import Fresh, convert_file, save_port, save_reference
 from pipeline.align.convert.plan import Plan, plan
 from pipeline.align.convert.rules import register
 
-__all__ = ["Plan", "convert_file", "plan", "read_source", "register", "save_port", "save_reference"]
+__all__ = ["Fresh", "Plan", "convert_file", "plan", "read_source", "register", "save_port", "save_reference"]

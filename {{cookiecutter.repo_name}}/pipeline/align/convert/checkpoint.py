@@ -9,7 +9,6 @@ directories of these, sharded with an index or a single file. Values stay in the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,10 +64,12 @@ class Checkpoint:
         optional: Iterable[str | None],
         ignored: Iterable[str],
         side: str,
+        unstored: Iterable[str] = (),
     ) -> Selected:
         """The tensors of the model: every name of `wanted` ({first name: shape}) once, by itself or by an alias.
 
-        `optional` may be absent. Names of the file that match a pattern of `ignored` are left aside, and said so.
+        `optional` may be absent. Names of the file that match a pattern of `ignored` are left aside, and said so; so are
+        those of `unstored`, buffers that the model makes itself (persistent=False) and that older versions stored.
         Raises UserError if nothing fits, several entries fit equally, copies differ, or something is missing, left over
         or of another shape.
         """
@@ -76,15 +77,19 @@ class Checkpoint:
             raise UserError(
                 f"{self.label} holds weights of {self.origin}, not of {side}; convert it first, or name another file"
             )
-        optional = set(optional)
+        optional, unstored = set(optional), set(unstored)
         entries = self._entries()
-        fits = [self._fit(entry, arrays, wanted, aliases, optional, list(ignored)) for entry, arrays in entries.items()]
+
+        def fit_of(entry: str, arrays: dict[str, Array]) -> _Fit:
+            return self._fit(entry, arrays, wanted, aliases, optional, list(ignored), unstored)
+
+        fits = [fit_of(entry, arrays) for entry, arrays in entries.items()]
         whole = [fit for fit in fits if not fit.missing and not fit.extra]
         if not whole and len(entries) > 1:
-            joined = self._fit(JOINED, _joined(entries, {*wanted, *aliases}), wanted, aliases, optional, list(ignored))
+            joined = fit_of(JOINED, _joined(entries, {*wanted, *aliases}))
             whole = [joined] if not joined.missing and not joined.extra else []
         if not whole:
-            self._explain(fits, {name for name in wanted if name not in optional}, len(wanted))
+            self._explain(fits, {name for name in wanted if name not in optional}, {*wanted, *aliases}, side)
         if len(whole) > 1:
             names = " or ".join(f"{CHOICE} {fit.entry or '.'}" for fit in whole)
             raise UserError(f"{self.label} holds several sets of weights that fit the model; choose with {names}")
@@ -117,15 +122,23 @@ class Checkpoint:
         aliases: Mapping[str, str],
         optional: set,
         ignored: list[str],
+        unstored: set[str],
     ) -> _Fit:
-        patterns = [to_regex(pattern) for pattern in ignored]
-        kept = {name: array for name, array in arrays.items() if not _matches(name, patterns)}
-        resolution = prefix.resolve(kept, [*wanted, *aliases])
-        found = resolution.found
+        kept = {name: array for name, array in arrays.items() if not matches(name, ignored)}
+        renamed = prefix.without_old_names(kept, [*wanted, *aliases])
+        old = sum(a != b for a, b in zip(kept, renamed))
+        kept = dict(zip(renamed, kept.values()))
+        resolution = prefix.resolve(kept, [*wanted, *aliases, *unstored])
+        found = {name: target for name, target in resolution.found.items() if target not in unstored}
         have = {aliases.get(name, name) for name in found.values()}
         notes = [resolution.note] if resolution.note else []
         if len(kept) < len(arrays):
-            notes.append(f"{len(arrays) - len(kept)} tensors of the file left aside as weights.map says null")
+            notes.append(f"{len(arrays) - len(kept)} tensors of the file left aside, as weights.map or weights.fresh says")
+        if old:
+            notes.append(f"{old} names of the file end in gamma and beta, which are weight and bias")
+        if len(found) < len(resolution.found):
+            names = _listed([name for name in resolution.found if name not in found])
+            notes.append(f"left aside: {names}, which the model makes itself and does not store")
         missing = [name for name in wanted if name not in have and name not in optional]
         extra = [name for name in resolution.unknown if not name.endswith(COUNTER)]
         if len(extra) < len(resolution.unknown):
@@ -134,7 +147,7 @@ class Checkpoint:
             )
         return _Fit(entry, kept, found, missing, extra, notes)
 
-    def _explain(self, fits: list[_Fit], required: set[str], count: int) -> None:
+    def _explain(self, fits: list[_Fit], required: set[str], known: set[str], side: str) -> None:
         """Raise the error for a file in which no entry fits."""
         choices = [f"{fit.entry}.{lead}".strip(".") for fit in fits for lead in prefix.leading(fit.arrays, required)]
         if choices:
@@ -145,28 +158,41 @@ class Checkpoint:
         if not best.found:
             held = ", ".join(map(repr, list(best.arrays)[:SHOWN])) or "no tensors"
             raise UserError(
-                f"{where} fits 0 of the model's {count} tensors; it holds {held}; the model has"
+                f"{where} fits 0 of the model's {len(known)} tensors; it holds {held}; the model has"
                 f" {', '.join(map(repr, sorted(required)[:SHOWN]))}"
             )
         parts = []
         if best.missing:
-            parts.append(f"lacks {_listed(best.missing)}")
+            fresh = _apart(best.missing, set(best.found.values()))
+            more = f" (to start them as build_model does: weights.fresh: [{fresh}] in port.yaml)" if side == "torch" else ""
+            parts.append(f"lacks {_listed(best.missing)}{more}")
         if best.extra:
             parts.append(
-                f'has {_listed(best.extra)}, which the model lacks (to leave it out on purpose: "{best.extra[0]}": null in'
-                " weights.map of port.yaml)"
+                f"has {_listed(best.extra)}, which the model lacks (to leave it out on purpose:"
+                f' "{_apart(best.extra, {*known, *best.found})}": null in weights.map of port.yaml)'
             )
         raise UserError(
-            f"{where} fits {len(set(best.found.values()))} of the model's {count} tensors: it {' and '.join(parts)}"
+            f"{where} fits {len(set(best.found.values()))} of the model's {len(known)} tensors: it {' and '.join(parts)}"
         )
 
 
-def _matches(name: str, patterns: list[re.Pattern[str]]) -> bool:
-    """Whether a pattern matches the name or a module above it, with or without what wrappers add."""
-    if not patterns:
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a pattern of port.yaml matches the name or a module above it, with or without what wrappers add."""
+    compiled = [to_regex(pattern) for pattern in patterns]
+    if not compiled:
         return False
     paths = {shorter[: len(shorter) if end < 0 else end] for shorter, _ in prefix.shortened(name) for end in _dots(shorter)}
-    return any(pattern.fullmatch(path) for pattern in patterns for path in paths)
+    return any(pattern.fullmatch(path) for pattern in compiled for path in paths)
+
+
+def _apart(names: list[str], others: Iterable[str]) -> str:
+    """The module nearest to the top that holds the first of `names` and another one, but none of `others`; else that name."""
+    parts = names[0].split(".")
+    for depth in range(1, len(parts)):
+        inside = f"{'.'.join(parts[:depth])}."
+        if sum(name.startswith(inside) for name in names) > 1 and not any(other.startswith(inside) for other in others):
+            return inside[:-1]
+    return names[0]
 
 
 def _dots(name: str) -> list[int]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,35 @@ import numpy as np
 
 from pipeline.align.convert import stream
 from pipeline.align.convert.arrays import NUMPY, Array, cast, equal, from_numpy
-from pipeline.align.convert.checkpoint import Checkpoint, read_source
+from pipeline.align.convert.checkpoint import Checkpoint, matches, read_source
 from pipeline.align.convert.plan import Plan, Row
 from pipeline.align.convert.tree import Tree
 from pipeline.align.errors import UserError
 
 Source = str | Path | Checkpoint | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Parts of the model that a checkpoint need not hold: weights.fresh of port.yaml, and a file with values for them."""
+
+    patterns: tuple[str, ...] = ()
+    path: Path | None = None
+
+    def arrays(self, wanted: Iterable[str]) -> dict[str, Array]:
+        """The values of those among the first names `wanted`."""
+        if not self.patterns or self.path is None:
+            return {}
+        names = self.names(wanted)
+        return {name: array for name, array in read_source(self.path).entries[""].items() if name in names}
+
+    def names(self, wanted: Iterable[str]) -> set[str]:
+        """Those among the first names `wanted`. UserError for a pattern that matches none."""
+        wanted = list(wanted)
+        for pattern in self.patterns:
+            if not any(matches(name, [pattern]) for name in wanted):
+                raise UserError(f"weights.fresh in port.yaml: {pattern!r} matches nothing in the reference")
+        return {name for name in wanted if matches(name, self.patterns)}
 
 
 @dataclass
@@ -30,17 +53,19 @@ class Conversion:
     casts: dict[str, str] = field(default_factory=dict)
 
 
-def convert_file(plan: Plan, source: Source, out_path: str | Path, to: str = "paddle") -> Conversion:
+def convert_file(
+    plan: Plan, source: Source, out_path: str | Path, to: str = "paddle", fresh: Fresh | None = None
+) -> Conversion:
     """Write the weights of `source` for side `to` ("paddle" or "torch") to `out_path`.
 
     `source`: a path or Checkpoint (see checkpoint.py), or a mapping of the other side's names to arrays. The file is
     safetensors, or .pdparams where it is named so; it appears when everything is converted. Memory beside the mapped
-    source: the largest tensor, twice where it is joined from parts. Raises UserError, and writes nothing, where a tensor
-    is missing, unexpected, of another shape, or does not survive its cast.
+    source: the largest tensor, twice where it is joined from parts. `fresh`: what the source need not hold. Raises
+    UserError, and writes nothing, where a tensor is missing, unexpected, of another shape, or does not survive its cast.
     """
     side = "torch" if to == "paddle" else "paddle"
     report = Conversion()
-    given = _given(plan, source, side, report)
+    given = _given(plan, source, side, report, fresh or Fresh())
     rows, constants = plan.sources(to), plan.constants(to)
     tensors = plan.tensors[to]
     absent = [name for name in tensors if name not in rows and name not in constants]
@@ -60,7 +85,7 @@ def convert_file(plan: Plan, source: Source, out_path: str | Path, to: str = "pa
     return report
 
 
-def _given(plan: Plan, source: Source, side: str, report: Conversion) -> dict[str, Array]:
+def _given(plan: Plan, source: Source, side: str, report: Conversion, fresh: Fresh) -> dict[str, Array]:
     """The source's arrays by first name, complete and of the right shapes; copies under other names are equal."""
     if isinstance(source, (str, Path)):
         source = read_source(source)
@@ -69,9 +94,12 @@ def _given(plan: Plan, source: Source, side: str, report: Conversion) -> dict[st
         source = Checkpoint("the given weights", {"": arrays})
     wanted = {name: tuple(one["shape"]) for name, one in plan.tensors[side].items()}
     optional = {row.name(side) for row in plan.dropped} | set(plan.constants(side))
-    selected = source.select(wanted, plan.aliases[side], optional, plan.ignored, side)
+    unstored = {row.name(side) for row in plan.dropped if row.rule == "not stored"} - {None}
+    own = fresh.arrays(wanted)
+    ignored = [*plan.ignored, *fresh.patterns]
+    selected = source.select(wanted, plan.aliases[side], optional | own.keys(), ignored, side, unstored)
     report.notes += selected.notes
-    return selected.arrays
+    return {**selected.arrays, **own}
 
 
 def _tensor(
@@ -124,33 +152,39 @@ def _constant(shape: tuple[int, ...], dtype: str, value: float) -> np.ndarray:
 
 
 def save_reference(
-    model: Any, source: Checkpoint | None, path: str | Path, user_map: Mapping[str, Any] | None = None
-) -> Conversion:
+    model: Any, source: Checkpoint | None, path: str | Path, user_map: Mapping[str, Any] | None = None,
+    fresh: Iterable[str] = (),
+) -> Conversion:  # fmt: skip
     """Write a live torch model's weights (safetensors, its own names and dtypes), or those of `source` if they fit it.
 
     Runs in the torch process. Tied tensors are written once, by their first name. What `user_map` (weights.map of
-    port.yaml) drops may stand in the source without being in the model.
+    port.yaml) drops may stand in the source without being in the model; what `fresh` (weights.fresh) names stays the model's.
     """
     from pipeline.align.convert import describe_torch
 
-    return _save(describe_torch, model, source, path, [key for key, value in (user_map or {}).items() if value is None])
+    dropped = [key for key, value in (user_map or {}).items() if value is None]
+    return _save(describe_torch, model, source, path, dropped, Fresh(tuple(fresh)))
 
 
 def save_port(model: Any, source: Checkpoint | None, path: str | Path) -> Conversion:
     """The same for a live Paddle model, in the Paddle process; a path named .pdparams becomes a file for paddle.load."""
     from pipeline.align.convert import describe_paddle
 
-    return _save(describe_paddle, model, source, path, [])
+    return _save(describe_paddle, model, source, path, [], Fresh())
 
 
-def _save(describe: Any, model: Any, source: Checkpoint | None, path: str | Path, ignored: list[str]) -> Conversion:
+def _save(
+    describe: Any, model: Any, source: Checkpoint | None, path: str | Path, ignored: list[str], fresh: Fresh
+) -> Conversion:
     tree, given, report = Tree(describe.describe(model)), describe.state(model), Conversion()
     if source is not None:
         # the counters of BatchNorm, which old torch files lack, stay the model's own
-        counters = [name for name in tree.tensors if name.endswith("num_batches_tracked")]
+        own = [name for name in tree.tensors if name.endswith("num_batches_tracked")]
+        own += fresh.names(tree.tensors)
+        unstored = [name for name, ref in tree.refs.items() if not ref.persistent]
         wanted = {name: ref.shape for name, ref in tree.tensors.items()}
-        selected = source.select(wanted, tree.aliases, counters, ignored, tree.framework)
-        given = {**{name: given[name] for name in counters}, **selected.arrays}
+        selected = source.select(wanted, tree.aliases, own, [*ignored, *fresh.patterns], tree.framework, unstored)
+        given = {**{name: given[name] for name in own}, **selected.arrays}
         report.notes += selected.notes
 
     def make(name: str) -> np.ndarray:

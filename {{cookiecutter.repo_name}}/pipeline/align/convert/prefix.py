@@ -53,10 +53,23 @@ def resolve(names: Iterable[str], wanted: Iterable[str]) -> Resolution:
         cut = {name: name[len(prefix) :] for name in names}
         if wanted.issuperset(cut.values()):
             return Resolution(cut, [], f"prefix {prefix!r} removed")
-    for prefix in _common_prefixes(list(wanted)):
-        if wanted.issuperset(prefix + name for name in names):
-            return Resolution({name: prefix + name for name in names}, [], f"prefix {prefix!r} put before the names")
+    before = {name[: -len(names[0])] for name in wanted if name.endswith(f".{names[0]}")} if names else set()
+    before = [prefix for prefix in before if wanted.issuperset(prefix + name for name in names)]
+    if len(before) == 1:
+        return Resolution({name: before[0] + name for name in names}, [], f"prefix {before[0]!r} put before the names")
     return _without_wrappers(names, wanted)
+
+
+#: How TensorFlow, and checkpoints of BERT that were converted from it, call the two parameters of a normalisation.
+OLD_NAMES = {"gamma": "weight", "beta": "bias"}
+
+
+def without_old_names(names: Iterable[str], wanted: Iterable[str]) -> list[str]:
+    """The names of a file with the last segments of OLD_NAMES replaced, unless the model has such names, or the file both."""
+    names = list(names)
+    made = [f"{path}{dot}{OLD_NAMES.get(last, last)}" for path, dot, last in (name.rpartition(".") for name in names)]
+    clash = len(set(made)) < len(names) or any(name.rpartition(".")[2] in OLD_NAMES for name in wanted)
+    return names if clash else made
 
 
 def leading(names: Iterable[str], required: set[str]) -> list[str]:

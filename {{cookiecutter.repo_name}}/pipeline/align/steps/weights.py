@@ -29,7 +29,7 @@ def make(context: Context) -> None:
     model, settings = context.build_model(), context.cfg.weights
     if settings.checkpoint:
         source = read_source(paths.root / settings.checkpoint, settings.entry)
-        save_reference(model, source, paths.weight_file("torch", "init"), _user_map(context))
+        save_reference(model, source, paths.weight_file("torch", "init"), _user_map(context), settings.fresh or ())
         context.backend.load(model, paths.weight_file("torch", "init"))
     else:
         save_reference(model, None, paths.weight_file("torch", "init"))
