@@ -32,11 +32,11 @@ sys.exit(json.dumps(failed) if (failed := runner.run(paths, load_settings(paths.
 LEFT_OUT = ("test_tipc", "corpus", "docs", "launch", "docker", "log", "output")
 
 
-def generate(folder: Path) -> Path:
-    """The sample, generated into `folder`."""
-    options = ["--no-input", "--default-config", "--output-dir", str(folder), "repo_name=sample"]
+def generate(folder: Path, track: str) -> Path:
+    """A track's sample, generated into `folder`."""
+    options = ["--no-input", "--default-config", "--output-dir", str(folder), f"repo_name=sample-{track}", f"track={track}"]
     subprocess.run([sys.executable, "-m", "cookiecutter", str(REPO), *options], check=True, capture_output=True)
-    return folder / "sample"
+    return folder / f"sample-{track}"
 
 
 def build(track: Track, sample: Path, folder: Path, weights_map: Mapping[str, str] = {}) -> Path:

@@ -66,13 +66,15 @@ class Right:
 class Track:
     """A pair of reference and port with its cases.
 
-    overlay: folder to lay over the generated sample, None for the sample itself; settings: overrides of port.yaml.
+    overlay: folder to lay over the generated sample, None for the sample itself; settings: overrides of port.yaml; sample: the
+    track that is generated.
     """
 
     name: str
     overlay: Path | None
     settings: tuple[str, ...]
     cases: tuple[Mutant | Right, ...]
+    sample: str = "image"
 
 
 def read_cases(path: Path) -> tuple[Mutant | Right, ...]:

@@ -51,10 +51,12 @@ class Result:
 
 def run(folder: Path, tracks: Sequence[Track] = TRACKS, only: Sequence[str] = ()) -> list[Result]:
     """Build and run everything in `folder`, which must be empty. `only`: names of cases, all by default."""
-    sample = bases.generate(folder)
+    samples = {name: bases.generate(folder, name) for name in {track.sample for track in tracks}}
     groups = [group for track in tracks for group in _groups(track, only)]
-    built = [bases.build(track, sample, folder / name, cases[0].weights_map if isinstance(cases[0], Right) else {})
-             for name, track, cases in groups]  # fmt: skip
+    built = [
+        bases.build(track, samples[track.sample], folder / name, cases[0].weights_map if isinstance(cases[0], Right) else {})
+        for name, track, cases in groups
+    ]
     for base, (_, _, cases) in zip(built, groups):
         for case in cases:
             edited(base / "paddle", case.edits)

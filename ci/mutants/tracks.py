@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The reprod-template Authors.
 # Licensed under the Apache License, Version 2.0 (see LICENSE).
 # SPDX-License-Identifier: Apache-2.0
-"""The two pairs of reference and port."""
+"""The pairs of reference and port."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -25,4 +25,25 @@ IMAGE = Track(
     cases=read_cases(HERE / "image.md"),
 )
 SEQUENCE = Track("sequence", overlay=HERE / "sequence", settings=(), cases=read_cases(HERE / "sequence.md"))
-TRACKS = (IMAGE, SEQUENCE)
+TEXT = Track(
+    "text",
+    overlay=None,
+    settings=(
+        "data.root=test_tipc/data/lite_data",
+        "data.archive=test_tipc/data/lite_data.tar",
+        "data.max_length=24",  # cuts some of the sentences
+        "data.batch_size=6",  # leaves a smaller last batch in both splits
+        "model.hidden_dropout_prob=0.1",
+        "model.attention_probs_dropout_prob=0.1",
+        "train.epochs=4",
+        "train.accumulate=2",
+        "train.clip_grad_norm=0.5",
+        "optimizer.weight_decay=0.1",
+        "schedule.warmup_share=0.25",
+        "benchmark.accuracy={value: 0.1, rule: '>='}",
+        "align.thresholds.training=0.3",  # a few sentences, and dropout: the last accuracies differ
+    ),
+    cases=read_cases(HERE / "text.md"),
+    sample="text",
+)
+TRACKS = (IMAGE, SEQUENCE, TEXT)

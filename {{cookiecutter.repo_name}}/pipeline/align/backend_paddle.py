@@ -91,7 +91,7 @@ class Backend:
         for layer in recurrent:
             layer.dropout = 0.0
         try:
-            self.random.probabilities.update(kept)
+            self.random.calls.update((value, 0) for value in kept)
             with self.random.off(draws):
                 yield
         finally:

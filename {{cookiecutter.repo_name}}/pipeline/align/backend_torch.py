@@ -17,7 +17,7 @@ import torch
 
 from pipeline.align import draws_torch
 from pipeline.align.convert import describe_torch, load_torch
-from pipeline.align.random_layers import RandomSwitch, moved
+from pipeline.align.random_layers import RandomSwitch, enlarging, moved
 
 
 class Backend:
@@ -88,7 +88,7 @@ class Backend:
         for module in recurrent:
             module.dropout = 0.0
         try:
-            self.random.probabilities.update(kept)
+            self.random.calls.update((value, 0) for value in kept)
             with self.random.off(draws):
                 yield
         finally:
@@ -125,15 +125,18 @@ class Backend:
         return {name for name, _ in model.named_buffers()}
 
     def scramble(self, model: torch.nn.Module, seed: int) -> None:
-        """Move whatever is constant after initialisation: norm scales, biases, running statistics.
+        """Move whatever is constant after initialisation: norm scales, biases, running statistics. Enlarge small weights.
 
-        Fresh ones and zeros would hide tensors that are swapped or not converted at all.
+        Fresh ones and zeros would hide tensors that are swapped or not converted at all; weights as small as BERT's at its
+        start keep activations where every nonlinearity is a line.
         """
         generator = np.random.default_rng(seed)
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.is_floating_point() and parameter.numel() and parameter.min() == parameter.max():
                     parameter.copy_(self.tensor(moved(generator, self.numpy(parameter))))
+                elif parameter.is_floating_point() and parameter.ndim > 1:
+                    parameter.mul_(enlarging(float(parameter.float().std()), parameter.numel() // len(parameter)))
             for module in model.modules():
                 for name in ("running_mean", "running_var"):
                     buffer = getattr(module, name, None)

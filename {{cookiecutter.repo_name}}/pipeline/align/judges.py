@@ -122,6 +122,21 @@ def _constants(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Thres
     return verdict.summarise(part.name, keys, [])
 
 
+def _dropout(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
+    """Which probabilities are applied to how many numbers; where that differs, the tensors that only one side drops of."""
+    result = _numbers(paths, cfg, part, pair, limit)
+    if result.passed:
+        return result
+    calls = [{(p, size): (shape, count) for p, size, shape, count in record.provenance["calls"]} for record in pair]
+    said = [
+        f"the {name} drops with p = {key[0]:g} of a tensor of shape {shape}, as the {other} does not"
+        for name, other, own, others in (("reference", "port", *calls), ("port", "reference", *reversed(calls)))
+        for key, (shape, count) in own.items()
+        if count > others.get(key, ("", 0))[1]
+    ]
+    return dataclasses.replace(result, reason="; ".join(said[:2])) if said else result
+
+
 def _first_losses(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
     """Dropout masks come from generators that differ, so these losses were recorded where nothing is random."""
     drawn = [(record.provenance or {}).get("dropout") for record in pair]
@@ -156,7 +171,7 @@ def _benchmark(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Thres
 
 JUDGES: dict[str, Callable[..., PartResult]] = {
     "numbers": _numbers, "lr": _lr, "buffers": _buffers, "gradients": _gradients, "updates": _updates, "init": _init,
-    "constants": _constants, "first_losses": _first_losses,
+    "constants": _constants, "first_losses": _first_losses, "dropout": _dropout,
     "benchmark": _benchmark,
 }  # fmt: skip
 

@@ -61,7 +61,7 @@ NODES = (
         Part("optimizer", "what the optimizer makes of given gradients", "optimizer", judge="updates"),
         Part("bp_align", "losses of training steps, eval mode", "backward", eval_mode=True),
         Part("bp_train", "losses of training steps, train mode", "train_mode"),
-        Part("dropout", "probabilities of dropout in train mode", "lr", zeros=True),
+        Part("dropout", "dropout in train mode", "lr", zeros=True, judge="dropout"),
         Part("buffers", "running statistics after train mode", "buffers", judge="buffers"),
     )),
     Node("training", 5, "training", "train_align", (

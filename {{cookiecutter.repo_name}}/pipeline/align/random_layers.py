@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +29,16 @@ def _is_probability(value: Any) -> bool:
     return isinstance(value, (int, float)) and 0 < value <= 1
 
 
+def _dropped(function: Callable, asked: dict[str, Any]) -> list[int]:
+    """The shape of what dropout is applied to: the first argument, or the attention weights [N, heads, queries, keys]."""
+    if function.__name__ != "scaled_dot_product_attention":
+        return [int(size) for size in next(iter(asked.values())).shape]
+    query, key = ([int(size) for size in asked[name].shape] for name in ("query", "key"))
+    if function.__module__ and function.__module__.startswith("paddle"):  # [N, length, heads, width]
+        return [*query[:-3], query[-2], query[-3], key[-3]]
+    return [*query[:-1], key[-2]]
+
+
 class RandomSwitch:
     """Wraps the random functions of one `functional` namespace, so that they can be called with probability 0.
 
@@ -39,8 +51,10 @@ class RandomSwitch:
         self._off = False
         self._draws = draws
         self.silenced: set[str] = set()
-        #: Probabilities above 0 that were asked for in train mode, whether or not they were silenced.
-        self.probabilities: set[float] = set()
+        #: How often a probability above 0 was asked for in train mode, whether or not it was silenced, by the probability and
+        #: how many numbers it is applied to; `shapes`: how these were arranged.
+        self.calls: Counter[tuple[float, int]] = Counter()
+        self.shapes: dict[tuple[float, int], list[int]] = {}
         for name, argument in RANDOM_FUNCTIONS.items():
             if hasattr(functional, name):
                 setattr(functional, name, self._wrap(getattr(functional, name), argument))
@@ -56,7 +70,7 @@ class RandomSwitch:
             bound = signature.bind(*args, **kwargs) if signature else None
             asked = bound.arguments if bound else {**dict(zip(C_ARGUMENTS, args)), **kwargs}
             if asked.get("training", True) and _is_probability(asked.get(argument, DEFAULTS.get(argument))):
-                self.probabilities.add(round(float(asked.get(argument, DEFAULTS[argument])), 6))
+                self._count(round(float(asked.get(argument, DEFAULTS[argument])), 6), _dropped(function, asked))
             if not self._off:
                 return function(*args, **kwargs)
             self.silenced.add(function.__name__)
@@ -66,6 +80,16 @@ class RandomSwitch:
             return function(*bound.args, **bound.kwargs)
 
         return call
+
+    def _count(self, probability: float, shape: list[int]) -> None:
+        key = probability, math.prod(shape)
+        self.calls[key] += 1
+        self.shapes[key] = shape
+
+    @property
+    def probabilities(self) -> list[float]:
+        """The probabilities that were asked for, each once."""
+        return sorted({probability for probability, _ in self.calls})
 
     @contextlib.contextmanager
     def off(self, draws: bool = True) -> Iterator[None]:
@@ -96,3 +120,9 @@ def moved(random: np.random.Generator, values: np.ndarray, positive: bool = Fals
         return (values * random.uniform(0.5, 1.5, values.shape)).astype(values.dtype)
     step = np.where(values == 0, 0.1, 0.2 * np.abs(values))
     return (values + step * random.standard_normal(values.shape)).astype(values.dtype)
+
+
+def enlarging(deviation: float, fan_in: int) -> float:
+    """The factor that gives weights the standard deviation at which a layer keeps the size of its input; 1 for larger ones."""
+    wanted = fan_in**-0.5
+    return wanted / deviation if 0 < deviation < wanted / 2 else 1.0

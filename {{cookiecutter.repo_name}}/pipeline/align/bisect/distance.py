@@ -29,6 +29,8 @@ from pipeline.align.bisect.store import BLOCK, ROUNDOFF, rms
 LIMIT = 8.0
 #: The same where a setting that differs says to look closer.
 CLOSE = 3.0
+#: What an additive mask holds at most where it hides something.
+HIDDEN = -1e4
 #: Other layouts are tried where tensors are farther apart than this part of their size.
 GROSS = 0.02
 #: The most axes of which all orders are tried.
@@ -74,12 +76,14 @@ class Distance:
 def distance(torch: np.ndarray, paddle: np.ndarray, noise: float, limit: float = LIMIT) -> Distance:
     """The distance of two tensors, in the layout in which they agree best.
 
-    Shapes or numbers that agree after a permutation of axes or a reshape are the same tensor in another layout; so is a
-    boolean mask of torch (true: masked) and Paddle's (true: kept) or an additive one.
+    Shapes or numbers that agree after a permutation of axes or a reshape are the same tensor in another layout; so are two
+    masks that hide the same, boolean of either sense or additive, whatever they are broadcast over.
     """
     plain = _plain(torch, paddle, noise, limit) if torch.shape == paddle.shape else None
     if plain is not None and not (plain.bad and plain.gross):
         return plain
+    if _same_mask(torch, paddle):
+        return Distance(0.0, 0.0, 0.0, 1.0, how="a mask in another form", shapes=(torch.shape, paddle.shape))
     for how, other in _layouts(torch, paddle):
         found = _plain(torch, other, noise, limit)
         if not found.bad:
@@ -87,6 +91,34 @@ def distance(torch: np.ndarray, paddle: np.ndarray, noise: float, limit: float =
     return plain or Distance(
         math.inf, size=rms(torch) if torch.dtype.kind == "f" else 1.0, how="shapes", shapes=(torch.shape, paddle.shape)
     )
+
+
+def _same_mask(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether both are masks, at least one of them boolean or both additive, that hide the same elements.
+
+    True means kept in one layer of torch and hidden in another, so either sense will do; 0 of an additive mask is kept.
+    """
+    kept = [_kept(a), _kept(b)]
+    if kept[0] is None or kept[1] is None:
+        return False
+    try:
+        shape = np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        if a.size != b.size:
+            return False
+        kept[1], shape = kept[1].reshape(a.shape), a.shape
+    one, other = (np.broadcast_to(mask, shape) for mask in kept)
+    return np.array_equal(one, other) or (bool in (a.dtype, b.dtype) and np.array_equal(one, ~other))
+
+
+def _kept(mask: np.ndarray) -> np.ndarray | None:
+    """Where a boolean mask is true, or an additive one is zero; None for what is no mask."""
+    if mask.dtype == bool:
+        return mask
+    if mask.dtype.kind != "f" or not mask.size:
+        return None
+    kept = mask == 0
+    return kept if np.all(kept | (mask <= HIDDEN)) else None
 
 
 def _fields(found: Distance) -> dict[str, Any]:
@@ -144,10 +176,6 @@ def _layouts(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """(description, b in a's shape) for the layouts in which `b` may be the same tensor."""
     if a.size != b.size or not a.size:
         return
-    if a.dtype == bool:
-        yield "a mask of the opposite sense", (~b if b.dtype == bool else b == 0).reshape(a.shape)
-        if b.dtype != bool:
-            yield "an additive mask", (b != 0).reshape(a.shape)
     if a.shape != b.shape:
         yield f"reshaped from {list(b.shape)}", b.reshape(a.shape)
     if a.dtype.kind == "f" and not _same_numbers(a, b):

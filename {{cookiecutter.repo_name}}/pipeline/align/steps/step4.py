@@ -113,7 +113,7 @@ def _record_train_steps(context: Context, peak: int) -> None:
     tensors = context.tensors(context.fake_batch())
     loss_function = context.contract.build_loss(context.cfg)
     losses = {}
-    context.backend.random.probabilities.clear()
+    context.backend.random.calls.clear()
     with context.backend.without_randomness(model):
         for step in range(context.cfg.align.train_steps):
             loss = loss_function(context.contract.forward(model, tensors), tensors[-1])
@@ -122,8 +122,20 @@ def _record_train_steps(context: Context, peak: int) -> None:
             _update(context, optimizer, schedule)
     _record_buffers(context, tensors)
     context.record("bp_train", losses, silenced=sorted(context.backend.random.silenced))
-    asked = np.array(sorted(context.backend.random.probabilities), np.float64)
-    context.record("dropout", {"count": np.array(len(asked)), **({"probabilities": asked} if len(asked) else {})})
+    _record_dropout(context)
+
+
+def _record_dropout(context: Context) -> None:
+    """What dropout was applied to: its probabilities, and for each how many numbers in all."""
+    random, found = context.backend.random, {}
+    for probability, size in random.calls:
+        found[probability] = found.get(probability, 0) + size * random.calls[probability, size]
+    asked = sorted(found)
+    arrays = {"count": np.array(len(asked))}
+    if asked:
+        arrays |= {"probabilities": np.array(asked, np.float64), "numbers": np.array([found[one] for one in asked], np.float64)}
+    calls = [[*key, random.shapes.get(key, []), count] for key, count in sorted(random.calls.items())]
+    context.record("dropout", arrays, calls=calls)
 
 
 def _record_buffers(context: Context, tensors: tuple[Any, ...]) -> None:

@@ -98,7 +98,7 @@ def _record_training(context: Context) -> None:
     """Run train.train() of this side's tree, the same function that `python <tree>/train.py` calls."""
     train = importlib.import_module("train").train
     context.backend.seed(context.cfg.train.seed)
-    context.backend.random.probabilities.clear()
+    context.backend.random.calls.clear()
     output = context.paths.work / context.side / "training"
     history = train(context.cfg, weights=context.paths.weight_file(context.side, "init"), output_dir=output)
     metrics = _final_metrics(context, history)
@@ -106,7 +106,7 @@ def _record_training(context: Context) -> None:
     context.record(
         "order", {"order": _digests(history["order_sha256"]), "lr": np.array(history["lr"], np.float64)}, weights=False
     )
-    dropout = sorted(context.backend.random.probabilities)
+    dropout = context.backend.random.probabilities
     losses, drawn = _without_randomness(context, train)
     losses = losses if drawn or dropout else history["loss"][:FIRST]
     first = {f"loss_{index}": np.array([loss], np.float64) for index, loss in enumerate(losses)}
