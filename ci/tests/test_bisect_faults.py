@@ -483,7 +483,7 @@ FAULTS = {
     ),
     "clipping": Fault("cnn", add=momentum(", grad_clip=nn.ClipGradByGlobalNorm(0.1)"), stage="optimizer", cause="clips"),
     "clipping of large gradients": Fault(
-        "cnn", add=momentum(", grad_clip=nn.ClipGradByGlobalNorm(0.5)"), stage="optimizer", mode="given", cause="clips"
+        "cnn", add=momentum(", grad_clip=nn.ClipGradByGlobalNorm(5.0)"), stage="optimizer", mode="given", cause="clips"
     ),
     "schedule late": Fault("cnn", add_torch=SCHEDULE_TORCH, add=SCHEDULE_LATE, stage="schedule", cause="late"),
     "parameter left out": Fault(

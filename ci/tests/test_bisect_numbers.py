@@ -75,6 +75,21 @@ def test_masks_of_both_senses():
     assert distance(a, np.roll(a, 1), 0.0).bad
 
 
+def test_masks_that_are_broadcast_and_additive_ones_of_other_sizes():
+    """What transformers gives sdpa, [N, 1, L, L] booleans, against BERT's own [N, 1, 1, L] numbers."""
+    kept = RANDOM.random((3, 1, 1, 4)) > 0.4
+    whole = np.broadcast_to(kept, (3, 1, 4, 4))
+    for lowest in (-1e4, -1e9, -np.inf, np.finfo(np.float32).min):
+        additive = np.where(kept, 0.0, lowest).astype(np.float32)
+        assert not distance(whole, additive, 0.0).bad and not distance(additive, whole, 0.0).bad
+        assert not distance(additive, np.where(kept, 0.0, -1e5).astype(np.float32), 0.0).bad
+        assert distance(whole, np.roll(additive, 1), 0.0).bad
+        assert distance(additive, np.where(kept, lowest, 0.0).astype(np.float32), 0.0).bad
+    assert distance(whole, np.where(kept, 0.0, -1.0).astype(np.float32), 0.0).bad  # hides nothing
+    columns = np.ascontiguousarray(kept.transpose(0, 1, 3, 2))
+    assert distance(whole, np.broadcast_to(columns, (3, 1, 4, 4)), 0.0).bad
+
+
 def test_numbers_that_are_not_finite():
     a = draw(3, 3)
     a[0, 0] = np.inf

@@ -43,6 +43,7 @@ def test_there_are_enough_ports_of_either_kind():
 SEEN = {
     "image": ("avgpool-exclusive", "forward", "'stage2.shortcut.pool'", "include_pad"),
     "sequence": ("decay-inverted", "backward", "from equal gradients", "weight_decay"),
+    "text": ("attention-dropout-forgotten", "backward", "the reference drops with p = 0.1", "[6, 4, 48, 48]"),
 }
 
 

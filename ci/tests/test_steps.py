@@ -13,7 +13,7 @@ import torch
 
 from pipeline.align import draws_paddle, draws_torch
 from pipeline.align.init_test import constants_differ, difference, ks_p_value, ks_statistic
-from pipeline.align.random_layers import RandomSwitch, moved
+from pipeline.align.random_layers import RandomSwitch, enlarging, moved
 from pipeline.align.steps.step2 import chosen, uneven_batch
 from pipeline.align.steps.step5 import Constants
 
@@ -84,12 +84,40 @@ def test_random_functions_run_with_probability_zero_inside_only():
 
     functional = types.SimpleNamespace(dropout=dropout)
     switch = RandomSwitch(functional)
-    functional.dropout(1, 0.3)
+    one = np.ones(1)
+    functional.dropout(one, 0.3)
     with switch.off():
-        functional.dropout(1, 0.3)
-        functional.dropout(1, p=0.4, training=True)
-    functional.dropout(1, p=0.2)
+        functional.dropout(one, 0.3)
+        functional.dropout(one, p=0.4, training=True)
+    functional.dropout(one, p=0.2)
     assert seen == [0.3, 0.0, 0.0, 0.2] and switch.silenced == {"dropout"}
+
+
+def test_dropout_is_counted_by_what_it_is_applied_to():
+    """The same for a layer on attention weights and for the function that hides them, in either framework's layout."""
+
+    def dropout(x, p=0.5, training=True):
+        return x
+
+    def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, training=True):
+        return query
+
+    counts = []
+    for module, query, key in (("torch", (2, 3, 5, 8), (2, 3, 7, 8)), ("paddle", (2, 5, 3, 8), (2, 7, 3, 8))):
+        scaled_dot_product_attention.__module__ = f"{module}.nn.functional"
+        functional = types.SimpleNamespace(dropout=dropout, scaled_dot_product_attention=scaled_dot_product_attention)
+        switch = RandomSwitch(functional)
+        functional.scaled_dot_product_attention(np.zeros(query), np.zeros(key), np.zeros(key), dropout_p=0.1)
+        counts.append(switch.calls)
+        assert switch.shapes[0.1, 210] == [2, 3, 5, 7]
+    functional = types.SimpleNamespace(dropout=dropout)
+    switch = RandomSwitch(functional)
+    with switch.off():
+        functional.dropout(np.zeros((6, 5, 7)), 0.1)
+    functional.dropout(np.zeros((6, 5, 7)), 0.1, training=False)
+    functional.dropout(np.zeros((6, 5, 7)), 0.0)
+    counts.append(switch.calls)
+    assert counts == [{(0.1, 2 * 3 * 5 * 7): 1}] * 3 and switch.probabilities == [0.1]
 
 
 TORCH_KEEPS = {
@@ -129,6 +157,11 @@ def test_noise_is_its_mean():
     with RandomSwitch(types.SimpleNamespace(), draws_paddle).off():
         assert paddle.randn([2]).tolist() == [0, 0] and paddle.normal(3.0, 1.0, [2]).tolist() == [3, 3]
         assert paddle.empty([1]).uniform_(-1, 4).item() == 1.5
+
+
+def test_small_weights_are_enlarged_to_keep_the_size_of_activations():
+    assert 0.02 * enlarging(0.02, 64) == pytest.approx(64**-0.5)
+    assert enlarging(0.125, 64) == 1.0 and enlarging(0.1, 64) == 1.0 and enlarging(0.0, 64) == 1.0
 
 
 def test_moved_values_differ_everywhere_and_stay_positive_where_asked():

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 import zlib
@@ -25,8 +26,9 @@ from pipeline.align.paths import Paths
 from pipeline.align.settings import Settings
 
 OTHER = {"torch": "paddle", "paddle": "torch"}
-#: Standard deviation of the gradients that the optimizer alone is tried with.
-GIVEN_SCALE = 0.01
+#: Standard deviation of the gradients that the optimizer alone is tried with, in a large network, and their norm in a small
+#: one, above what is usually clipped.
+GIVEN_SCALE, GIVEN_NORM = 0.01, 20.0
 
 
 class Context:
@@ -117,10 +119,12 @@ class Context:
         if self.side == "paddle":
             plan = Plan.from_json(json.loads(self.paths.conversion.read_text(encoding="utf-8")))
         shapes = plan.torch_parameters() if plan else self.backend.parameter_shapes(model)
+        total = sum(math.prod(shape) for shape in shapes.values())
+        scale = max(GIVEN_SCALE, GIVEN_NORM / math.sqrt(max(1, total)))
         drawn = {}
         for name, shape in shapes.items():
             random = np.random.default_rng([self.cfg.align.seed, step, zlib.crc32(name.encode())])
-            drawn[name] = (GIVEN_SCALE * random.standard_normal(shape)).astype(np.float32)
+            drawn[name] = (scale * random.standard_normal(shape)).astype(np.float32)
         return plan.apply(drawn) if plan else drawn
 
     def other(self, part: str) -> dict[str, np.ndarray]:

@@ -101,13 +101,12 @@ def _same_mask(a: np.ndarray, b: np.ndarray) -> bool:
     kept = [_kept(a), _kept(b)]
     if kept[0] is None or kept[1] is None:
         return False
+    if a.size == b.size:
+        kept[1] = kept[1].reshape(a.shape)
     try:
-        shape = np.broadcast_shapes(a.shape, b.shape)
+        one, other = np.broadcast_arrays(*kept)
     except ValueError:
-        if a.size != b.size:
-            return False
-        kept[1], shape = kept[1].reshape(a.shape), a.shape
-    one, other = (np.broadcast_to(mask, shape) for mask in kept)
+        return False
     return np.array_equal(one, other) or (bool in (a.dtype, b.dtype) and np.array_equal(one, ~other))
 
 
@@ -178,7 +177,7 @@ def _layouts(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         return
     if a.shape != b.shape:
         yield f"reshaped from {list(b.shape)}", b.reshape(a.shape)
-    if a.dtype.kind == "f" and not _same_numbers(a, b):
+    if not _same_numbers(a, b) if a.dtype.kind == "f" else a.shape == b.shape:  # masks of queries and keys are no layouts
         return
     kept = [axis for axis, length in enumerate(b.shape) if length != 1]
     target = tuple(length for length in a.shape if length != 1)

@@ -64,7 +64,7 @@ def _record_metric(context: Context) -> None:
         raise PortError(f"the metric saw {seen} of {len(indices)} samples")
     if context.side == "torch":
         context.record("predictions", {name: np.concatenate(value) for name, value in kept.items()})
-    context.record("metric_same", _metric_of(context, context.other("predictions"), size))
+    context.record("metric_same", _same_metrics(context, context.other("predictions"), size))
     context.record("metric", {name: np.array([value]) for name, value in context.contract.compute(own).items()})
 
 
@@ -79,6 +79,21 @@ def uneven_batch(count: int, size: int) -> int:
 def _batches(dataset: Any, indices: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, ...]]:
     for start in range(0, len(indices), size):
         yield collate(dataset_items(dataset, indices[start : start + size], "val"), "val")
+
+
+def _same_metrics(context: Context, predictions: dict[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
+    """The metric of all predictions, and of every second one: two metrics may agree on one set by chance.
+
+    What has no value on a half, such as an AUC of one class, is left out; a side that has one alone is found by that.
+    """
+    found = _metric_of(context, predictions, size)
+    for name, half in (("even", slice(0, None, 2)), ("odd", slice(1, None, 2))):
+        try:
+            values = _metric_of(context, {key: value[half] for key, value in predictions.items()}, size)
+        except PortError:
+            continue
+        found |= {f"{key} ({name} samples)": value for key, value in values.items() if np.isfinite(value).all()}
+    return found
 
 
 def _metric_of(context: Context, predictions: dict[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
