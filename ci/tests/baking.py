@@ -43,6 +43,12 @@ def questions() -> dict:
     return json.loads((REPO / "cookiecutter.json").read_text(encoding="utf-8"))
 
 
+def defaults(track: str = "image") -> dict[str, str]:
+    """{question: default} of a track; the first choice where there are several."""
+    made = {key: value[0] if isinstance(value, list) else value for key, value in questions().items() if not key.startswith("_")}
+    return {key: jinja2.Template(value).render(cookiecutter={"track": track}) for key, value in made.items()} | {"track": track}
+
+
 def run(template: Path | str, output: Path, home: Path, *options: str, **more) -> subprocess.CompletedProcess:
     """`cookiecutter TEMPLATE --output-dir OUTPUT …` with an empty user configuration. `more`: environment and stdin."""
     stdin, environment = more.pop("stdin", None), {**os.environ, "HOME": str(home), **more}
@@ -74,7 +80,8 @@ def is_verbatim(name: str) -> bool:
 
 def generated_name(name: str, language: str, example: str) -> str | None:
     """What a file of the template is called in a generated repository; None where it is left out."""
-    made = jinja2.Template(name).render(cookiecutter={**questions(), "docs_language": language, "__example": example})
+    answers = {**defaults("image" if example == "blank" else example), "docs_language": language, "__example": example}
+    made = jinja2.Template(name).render(cookiecutter=answers)
     return None if made.endswith("/") else made
 
 

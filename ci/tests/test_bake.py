@@ -53,8 +53,18 @@ def names(generated: Path, template: Path) -> dict[str, str]:
 def test_defaults_alone_are_enough(template, home, tmp_path):
     done = baking.run(template, tmp_path, home)
     assert (done.returncode, done.stderr) == (0, "")
-    assert [path.name for path in tmp_path.iterdir()] == [baking.questions()["repo_name"]]
-    assert (tmp_path / baking.questions()["repo_name"] / "README_en.md").is_file()
+    name = baking.defaults()["repo_name"]
+    assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name / "README_en.md").is_file()
+
+
+def test_each_track_has_its_own_paper_and_names(template, home, tmp_path):
+    papers = {"image": "1512.03385", "text": "1810.04805"}
+    for track, number in papers.items():
+        assert baking.run(template, tmp_path, home, f"track={track}").returncode == 0
+        settings = yaml.safe_load((tmp_path / baking.defaults(track)["repo_name"] / "port.yaml").read_text(encoding="utf-8"))
+        assert settings["paper"]["url"] == f"https://arxiv.org/abs/{number}" and settings["track"] == track
+        assert settings["model"]["name"] == baking.defaults(track)["model_name"]
+    assert len(list(tmp_path.iterdir())) == len(papers)
 
 
 def test_prompts_in_an_ascii_terminal(template, home, tmp_path):

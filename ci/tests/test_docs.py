@@ -21,20 +21,21 @@ CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 #: What the documents mention and only a run makes.
 MADE = re.compile(
-    r"log_reprod/|test_tipc/output/|output|build/|\.venv|test_tipc/data/digits/|pipeline/work/|inference\."
+    r"log_reprod/|test_tipc/output/|output|build/|\.venv|test_tipc/data/(digits|reviews)/|pipeline/work/|inference\."
     r"|(forward|bp_align|train_align)_"
 )
 
 
 @pytest.fixture(scope="module")
 def trees(tmp_path_factory) -> dict[str, Path]:
-    """{language: generated repository}."""
+    """A generated repository by its language, of the other examples and of the blank start by their name."""
     folder = tmp_path_factory.mktemp("docs")
     template = baking.copy_template(folder / "template")
-    for code in ("zh", "en"):
-        done = baking.run(template, folder / code, folder, "repo_name=port", f"docs_language={code}")
+    answers = {"zh": "docs_language=zh", "en": "docs_language=en", "text": "track=text", "blank": "start=blank"}
+    for name, answer in answers.items():
+        done = baking.run(template, folder / name, folder, "repo_name=port", answer)
         assert done.returncode == 0, done.stderr
-    return {code: folder / code / "port" for code in ("zh", "en")}
+    return {name: folder / name / "port" for name in answers}
 
 
 @pytest.fixture(scope="module")
@@ -158,5 +159,4 @@ def test_the_python_in_the_documents_runs(trees, tmp_path):
 def test_questions_table():
     for name in ("README.md", "README.zh-CN.md"):
         rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", (REPO / name).read_text(encoding="utf-8"), re.M))
-        asked = {key: value for key, value in baking.questions().items() if not key.startswith("_")}
-        assert rows == {key: value[0] if isinstance(value, list) else value for key, value in asked.items()}
+        assert rows == baking.defaults()
