@@ -46,4 +46,5 @@ TEXT = Track(
     cases=read_cases(HERE / "text.md"),
     sample="text",
 )
-TRACKS = (IMAGE, SEQUENCE, TEXT)
+GAN = Track("gan", overlay=HERE / "gan", settings=(), cases=read_cases(HERE / "gan.md"))
+TRACKS = (IMAGE, SEQUENCE, TEXT, GAN)

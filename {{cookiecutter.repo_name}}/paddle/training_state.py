@@ -55,6 +55,17 @@ def _slots(model: paddle.nn.Layer, optimizer: paddle.optimizer.Optimizer) -> dic
     return slots
 
 
+def left_gradients(model: paddle.nn.Layer) -> dict[str, np.ndarray]:
+    """{parameter: gradient} of what no step has cleared yet, see train.clear_grad."""
+    return {name: parameter.grad.numpy() for name, parameter in model.named_parameters() if parameter.grad is not None}
+
+
+def restore_gradients(model: paddle.nn.Layer, arrays: Mapping[str, np.ndarray]) -> None:
+    """Put back what left_gradients() found."""
+    for name, parameter in model.named_parameters():
+        parameter.grad = paddle.to_tensor(arrays[name]) if name in arrays else None
+
+
 def generator_states() -> dict[str, Any]:
     """The states of Python's, numpy's and Paddle's generators, as JSON can hold them."""
     kind, numbers, *rest = np.random.get_state()

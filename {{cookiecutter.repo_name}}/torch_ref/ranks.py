@@ -57,6 +57,18 @@ def gathered(value: Any) -> list[Any]:
     return values
 
 
+def average_gradients(parameters: list[torch.Tensor]) -> None:
+    """Replace every gradient by its mean over all processes, which all must call this; none counts as zero."""
+    if count() == 1:
+        return
+    present = gathered([parameter.grad is not None for parameter in parameters])
+    for parameter, anywhere in zip(parameters, map(any, zip(*present))):
+        if anywhere:
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            distributed.all_reduce(gradient)
+            parameter.grad = gradient / count()
+
+
 def total(values: list[float]) -> list[float]:
     """The sums of `values` over all processes, in double precision."""
     if count() == 1:

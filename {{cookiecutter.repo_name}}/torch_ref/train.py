@@ -26,7 +26,15 @@ sys.path.insert(1, str(ROOT))  # pipeline/ lies beside this folder
 import ranks
 from run_folder import RunFolder
 from step import Stepper
-from training_state import generator_states, optimizer_arrays, optimizer_groups, restore_generators, restore_optimizer
+from training_state import (
+    generator_states,
+    left_gradients,
+    optimizer_arrays,
+    optimizer_groups,
+    restore_generators,
+    restore_gradients,
+    restore_optimizer,
+)
 
 import reference
 from checkpoint import load_weights, read_training, save_training, save_weights
@@ -34,6 +42,7 @@ from cli import make_parser, read_settings, run
 from eval import evaluate
 from loader import Seeded, epoch_order, make_loader, split_order
 from pipeline.align.errors import PortError, UserError
+from pipeline.align.optimizers import by_name
 from pipeline.align.settings import flatten
 from progress import Bar, Progress, stamp
 
@@ -83,8 +92,10 @@ class Training:
         self.model = reference.build_model(cfg).to(device)
         self.train_set, self.val_set = (reference.build_dataset(cfg, split) for split in ("train", "val"))
         self.steps = math.ceil(len(self.train_set) / (cfg.data.batch_size * ranks.count()))
-        self.optimizer, self.schedule = reference.build_optimizer(cfg, self.model, self.steps)
-        self.stepper = Stepper(cfg, self.model, self.optimizer)
+        pairs = by_name(reference.build_optimizer(cfg, self.model, self.steps))
+        self.optimizers = {name: optimizer for name, (optimizer, _) in pairs.items()}
+        self.schedules = {name: schedule for name, (_, schedule) in pairs.items() if schedule is not None}
+        self.stepper = Stepper(cfg, self.model, self.optimizers)
         self.bar = Bar()
         self.epoch = self.position = 0
         self.best = math.nan
@@ -125,19 +136,20 @@ class Training:
                 restore_generators(self._generators)
                 self._generators = None
             progress.batch_read()
-            lr = self.optimizer.param_groups[0]["lr"]
+            rates = {name: optimizer.param_groups[0]["lr"] for name, optimizer in self.optimizers.items()}
+            lr = next(iter(rates.values()))
             iteration = len(self.history["iter"]) + 1
             try:
-                loss = self.stepper(batch, share.weight)
+                losses = self.stepper(batch, share.weight)
             except PortError as error:
                 raise PortError(f"the loss at iteration {iteration} is {error}") from None
-            if self.schedule is not None:
-                self.schedule.step()
-            for key, value in (("iter", iteration), ("loss", loss), ("lr", lr)):
-                self.history[key].append(value)
+            for schedule in self.schedules.values():
+                schedule.step()
+            loss = losses.get("loss", sum(losses.values()))
+            self._record_step(iteration, loss, lr, losses, rates)
             self.position += 1
             progress.batch_done(share.total, loss, lr)
-            folder.scalars({"loss": loss, "lr": lr}, iteration)
+            folder.scalars({"loss": loss, "lr": lr, **losses}, iteration)
             if cfg.train.save_freq and iteration % cfg.train.save_freq == 0 and self.position < steps:
                 self._save()
         self.position = 0
@@ -145,6 +157,18 @@ class Training:
     def _is_better(self, score: float) -> bool:
         """Whether a metric is better than all before it; the first one is."""
         return not math.isfinite(self.best) or (score > self.best if self.cfg.metric.higher_is_better else score < self.best)
+
+    def _record_step(
+        self, iteration: int, loss: float, lr: float, losses: dict[str, float], rates: dict[str, float]
+    ) -> None:
+        """Of several losses and optimizers, also each by its name."""
+        values = {"iter": iteration, "loss": loss, "lr": lr}
+        if len(losses) > 1:
+            values |= {f"loss:{name}": value for name, value in losses.items()}
+        if len(rates) > 1:
+            values |= {f"lr:{name}": value for name, value in rates.items()}
+        for name, value in values.items():
+            self.history.setdefault(name, []).append(value)
 
     def _record_epoch(self, order: np.ndarray, loss: float, scores: dict[str, float]) -> None:
         digest = hashlib.sha256(order.astype("<i8").tobytes()).hexdigest()
@@ -154,20 +178,23 @@ class Training:
     def _save(self) -> None:
         """Write the checkpoint of this moment."""
         generators = ranks.gathered(generator_states())
+        if self.stepper.own:  # what is left of each process's gradients becomes their mean, as in the next step
+            ranks.average_gradients(list(self.model.parameters()))
         if ranks.rank() != 0:
             return
         numbers = {name: np.array(values) for name, values in self.history.items() if name != "order_sha256"}
         arrays = {f"history/{name}": torch.from_numpy(values) for name, values in numbers.items() if values.size}
-        for name, array in optimizer_arrays(self.model, self.optimizer).items():
-            arrays[f"optimizer/{name}"] = array
+        for name, optimizer in self.optimizers.items():
+            arrays |= {f"optimizer/{name}/{key}": array for key, array in optimizer_arrays(self.model, optimizer).items()}
+        arrays |= {f"gradient/{name}": array for name, array in left_gradients(self.model).items()}
         values = {
             "epoch": self.epoch,
             "position": self.position,
             "steps": self.steps,
             "best": self.best if math.isfinite(self.best) else None,
             "order_sha256": self.history["order_sha256"],
-            "schedule": self.schedule.state_dict() if hasattr(self.schedule, "state_dict") else None,
-            "groups": optimizer_groups(self.optimizer),
+            "schedules": {name: one.state_dict() for name, one in self.schedules.items() if hasattr(one, "state_dict")},
+            "groups": {name: optimizer_groups(optimizer) for name, optimizer in self.optimizers.items()},
             "scaler": self.stepper.scaler.state_dict(),
             "generators": generators,
             "settings": flatten(self.cfg.to_dict()),
@@ -182,18 +209,22 @@ class Training:
                 f"{path} lies within an epoch of {values['steps']} iterations, but there are {self.steps} now: the data, "
                 "data.batch_size or the number of processes has changed"
             )
-        parts = {"optimizer": {}, "history": {}}
+        parts = {"history": {}, "gradient": {}, **{f"optimizer/{name}": {} for name in self.optimizers}}
         for name, array in arrays.items():
-            part, _, rest = name.partition("/")
-            parts[part][rest] = array
-        restore_optimizer(self.model, self.optimizer, parts["optimizer"], values["groups"])
+            part = next((part for part in parts if name.startswith(f"{part}/")), None)
+            if part is None:
+                raise UserError(f"{path} has {name}, which no optimizer of build_optimizer has; start with --weights instead")
+            parts[part][name.removeprefix(f"{part}/")] = array
+        for name, optimizer in self.optimizers.items():
+            restore_optimizer(self.model, optimizer, parts[f"optimizer/{name}"], values["groups"][name])
         load_weights(self.model, path)
+        restore_gradients(self.model, parts["gradient"])
         self.history.update({name: array.tolist() for name, array in parts["history"].items()})
         self.history["order_sha256"] = values["order_sha256"]
         self.epoch, self.position = values["epoch"], values["position"]
         self.best = math.nan if values["best"] is None else values["best"]
-        if values["schedule"] is not None:
-            self.schedule.load_state_dict(values["schedule"])
+        for name, state in values["schedules"].items():
+            self.schedules[name].load_state_dict(state)
         if values["scaler"]:
             self.stepper.scaler.load_state_dict(values["scaler"])
         if len(values["generators"]) == ranks.count():  # with other processes the random numbers cannot go on as they were

@@ -58,6 +58,17 @@ def _names(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[int
     return {index: names[id(parameter)] for index, parameter in enumerate(parameters)}
 
 
+def left_gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """{parameter: gradient} of what no step has cleared yet, see train.clear_grad."""
+    return {name: one.grad.detach().cpu().clone() for name, one in model.named_parameters() if one.grad is not None}
+
+
+def restore_gradients(model: torch.nn.Module, arrays: Mapping[str, torch.Tensor]) -> None:
+    """Put back what left_gradients() found."""
+    for name, parameter in model.named_parameters():
+        parameter.grad = arrays[name].to(parameter.device) if name in arrays else None
+
+
 def generator_states() -> dict[str, Any]:
     """The states of Python's, numpy's and PyTorch's generators, as JSON can hold them."""
     kind, numbers, *rest = np.random.get_state()

@@ -153,6 +153,16 @@ class Backend:
         """
         optimizer.clear_grad(set_to_zero=False)
 
+    def clear_gradients(self, model: paddle.nn.Layer) -> None:
+        """The same for all of the model."""
+        model.clear_gradients(set_to_zero=False)
+
+    def optimised(self, optimizer: paddle.optimizer.Optimizer, model: paddle.nn.Layer) -> set[str]:
+        """Names of the parameters that an optimizer has, in groups or not."""
+        groups = getattr(optimizer, "_param_groups", None) or ()
+        own = {id(one) for group in groups for one in (group["params"] if isinstance(group, dict) else [group])}
+        return {name for name, parameter in model.named_parameters() if id(parameter) in own}
+
     def advance(self, schedule: Any) -> None:
         """One schedule step without an optimizer step before it."""
         schedule.step()

@@ -167,6 +167,15 @@ class Backend:
         """Forget the gradients, so that a parameter without one stays out of the next step."""
         optimizer.zero_grad(set_to_none=True)
 
+    def clear_gradients(self, model: torch.nn.Module) -> None:
+        """The same for all of the model."""
+        model.zero_grad(set_to_none=True)
+
+    def optimised(self, optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> set[str]:
+        """Names of the parameters that an optimizer has."""
+        own = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        return {name for name, parameter in model.named_parameters() if id(parameter) in own}
+
     def advance(self, schedule: Any) -> None:
         """One schedule step without an optimizer step before it."""
         with warnings.catch_warnings():

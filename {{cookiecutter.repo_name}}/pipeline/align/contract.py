@@ -14,17 +14,18 @@ import importlib
 import numbers
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pipeline.align.errors import PortError, UserError
+from pipeline.align.optimizers import Optimizers, by_name
 from pipeline.align.paths import TREES, Paths
 
 RETURNS = {
     "build_model": "the network, freshly initialised as the paper says: build_model(cfg)",
     "build_dataset": 'a map-style dataset for "train", "val" or "test" with items (inputs…, label): build_dataset(cfg, split)',
     "build_loss": "a callable (outputs, labels) -> scalar tensor: build_loss(cfg)",
-    "build_optimizer": "(optimizer, schedule or None): build_optimizer(cfg, model, steps_per_epoch)",
+    "build_optimizer": "(optimizer, schedule or None), or {name: such a pair}: build_optimizer(cfg, model, steps_per_epoch)",
     "build_metric": "an object with update(outputs, labels) and compute() -> dict[str, float]: build_metric(cfg)",
     "forward": "a dict of named output tensors: forward(model, batch)",
 }
@@ -74,8 +75,7 @@ class Contract:
 
         def checked(outputs: dict, labels: Any) -> Any:
             value = loss(outputs, labels)
-            scalar = self._backend.is_tensor(value) and list(value.shape) in ([], [1])
-            self._require(scalar, "build_loss", value, "a callable that returns a scalar tensor")
+            self._require(self._is_scalar(value), "build_loss", value, "a callable that returns a scalar tensor")
             return value
 
         return checked
@@ -90,13 +90,39 @@ class Contract:
         finally:
             setattr(self._module, name, original)
 
-    def build_optimizer(self, cfg: Any, model: Any, steps_per_epoch: int) -> tuple[Any, Any]:
-        """(optimizer, schedule or None)."""
-        pair = self._call("build_optimizer", cfg, model, steps_per_epoch)
-        right = isinstance(pair, tuple) and len(pair) == 2 and hasattr(pair[0], "step")
-        right = right and (pair[1] is None or hasattr(pair[1], "step"))
-        self._require(right, "build_optimizer", pair, "(optimizer, schedule or None)")
-        return pair
+    def build_optimizer(self, cfg: Any, model: Any, steps_per_epoch: int) -> Optimizers:
+        """The optimizers and schedules by name."""
+        found = self._call("build_optimizer", cfg, model, steps_per_epoch)
+        wanted = "(optimizer, schedule or None), or {name: such a pair}"
+        self._require(not isinstance(found, dict) or bool(found), "build_optimizer", found, wanted)
+        for name, pair in by_name(found).items():
+            right = isinstance(name, str) and "/" not in name and isinstance(pair, tuple) and len(pair) == 2
+            right = right and hasattr(pair[0], "step") and (pair[1] is None or hasattr(pair[1], "step"))
+            self._require(right, "build_optimizer", found, wanted)
+        return Optimizers(self._backend, by_name(found))
+
+    @property
+    def has_training_step(self) -> bool:
+        """Whether the file defines the optional training_step."""
+        return callable(getattr(self._module, "training_step", None))
+
+    def training_step(self, cfg: Any, model: Any, batch: tuple, update: Callable) -> dict[str, Any]:
+        """The losses by name; `update` is called with the name of an optimizer and a loss for every step."""
+        losses = self._call("training_step", cfg, model, batch, update)
+        right = isinstance(losses, dict) and losses and all(isinstance(name, str) for name in losses)
+        right = right and all(self._is_scalar(value) for value in losses.values())
+        self._require(right, "training_step", losses, "a dict of named scalar losses")
+        return losses
+
+    def optimizer(self, optimizers: Mapping[str, tuple[Any, Any]], name: str) -> Any:
+        """The optimizer of an update. PortError for an unknown name."""
+        if name not in optimizers:
+            known = ", ".join(map(repr, optimizers))
+            raise PortError(f"training_step in {self.file} updates {name!r}, but build_optimizer has {known}")
+        return optimizers[name][0]
+
+    def _is_scalar(self, value: Any) -> bool:
+        return self._backend.is_tensor(value) and list(value.shape) in ([], [1])
 
     def build_metric(self, cfg: Any) -> Any:
         """The metric, with update and compute."""

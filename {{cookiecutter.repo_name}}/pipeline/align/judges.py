@@ -68,7 +68,11 @@ def _gradients(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Thres
             key.reason = "no gradient in the port: the parameter is frozen, unused or detached from the loss there"
         elif key.reason.startswith("missing in the reference"):
             key.reason = "a gradient in the port only: the reference freezes this parameter or does not use it"
-    return verdict.summarise(part.name, result.keys, result.known)
+    made = (pair[1].provenance or {}).get("of_update", {})  # the port's names, as the keys are
+    for key in result.keys:
+        if key.reason and key.key in made:
+            key.reason = f"at update {made[key.key]}: {key.reason}"
+    return verdict.summarise(part.name, sorted(result.keys, key=lambda key: made.get(key.key, 0)), result.known)
 
 
 def _updates(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
@@ -122,6 +126,31 @@ def _constants(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Thres
     return verdict.summarise(part.name, keys, [])
 
 
+def _steps(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
+    """Which optimizer takes a step when, and which parameters still had a gradient from before: what is cleared and when."""
+    result = _numbers(paths, cfg, part, pair, limit)
+    rows = {row.torch: row.paddle for row in plan_of(paths).rows}
+    reference, port = ((record.provenance or {}).get("made", []) for record in pair)
+    for side in (reference, port):
+        side[:] = [(name, left) for name, left in side]
+    orders = [[name for name, _ in side] for side in (reference, port)]
+    if orders[0] != orders[1]:
+        shown = ["the reference updates " + ", ".join(orders[0][:6]), "the port " + ", ".join(orders[1][:6])]
+        return dataclasses.replace(result, state="red", reason="; ".join(shown))
+    for number, ((name, ours), (_, theirs)) in enumerate(zip(reference, port), 1):
+        ours = [rows.get(one) or one for one in ours]
+        for more, fewer, where, elsewhere in ((theirs, ours, "port", "reference"), (ours, theirs, "reference", "port")):
+            left = [one for one in more if one not in fewer]
+            if left:
+                reason = (
+                    f"before update {number} ({name}) gradients of an earlier one are left in the {where} and cleared in the"
+                    f" {elsewhere}, in {left[0]} and {len(left) - 1} more: train.clear_grad in port.yaml and the argument clear"
+                    " of update() say whether all of the model is cleared or only the optimizer's parameters"
+                )
+                return dataclasses.replace(result, state="red", reason=reason)
+    return result
+
+
 def _dropout(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Threshold) -> PartResult:
     """Which probabilities are applied to how many numbers; where that differs, the tensors that only one side drops of."""
     result = _numbers(paths, cfg, part, pair, limit)
@@ -171,7 +200,7 @@ def _benchmark(paths: Paths, cfg: Settings, part: Part, pair: Pair, limit: Thres
 
 JUDGES: dict[str, Callable[..., PartResult]] = {
     "numbers": _numbers, "lr": _lr, "buffers": _buffers, "gradients": _gradients, "updates": _updates, "init": _init,
-    "constants": _constants, "first_losses": _first_losses, "dropout": _dropout,
+    "constants": _constants, "first_losses": _first_losses, "dropout": _dropout, "steps": _steps,
     "benchmark": _benchmark,
 }  # fmt: skip
 

@@ -56,6 +56,7 @@ NODES = (
     )),
     Node("backward", 4, "optimizer, schedule and backward", "bp_align", (
         Part("lr", "learning rate over the whole training", "lr", judge="lr"),
+        Part("steps", "order of the updates, and gradients left from earlier ones", "lr", zeros=True, judge="steps"),
         Part("gradients", "gradients of the first step", "gradients", judge="gradients"),
         Part("updates", "what the optimizer changed, eval mode", "updates", judge="updates"),
         Part("optimizer", "what the optimizer makes of given gradients", "optimizer", judge="updates"),

@@ -37,8 +37,8 @@ SCHEMA: dict[str, Any] = {
     "metric": {"*": object},
     "train": {
         "epochs": int, "seed": int, "print_freq": int, "output_dir": str, "device": (str, None), "amp": (str, None),
-        "accumulate": int, "clip_grad_norm": (int, float, None), "deterministic": bool, "save_freq": (int, None),
-        "scalars": (str, None),
+        "accumulate": int, "clip_grad_norm": (int, float, None), "clear_grad": str, "deterministic": bool,
+        "save_freq": (int, None), "scalars": (str, None),
     },
     "fake_data": {"seed": int, "batch_size": int, "inputs": list, "label": dict},
     "weights": {"checkpoint": (str, None), "entry": (str, None), "fresh": (list, None), "map": (dict, None)},
@@ -49,6 +49,7 @@ TRACKS = ("image", "text", "recommendation")
 #: What settings of text may say.
 CHOICES = {
     "train.device": ("cpu", "gpu", None), "train.amp": ("bf16", "fp16", None), "train.scalars": ("visualdl", "tensorboard", None),
+    "train.clear_grad": ("model", "optimizer"),
 }  # fmt: skip
 #: Sections that do not change what a run computes, so a record stays fresh when they change.
 NOT_IN_RECORDS = (

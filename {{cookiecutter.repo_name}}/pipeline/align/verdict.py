@@ -166,7 +166,8 @@ def judge_lr(result: PartResult, torch: Record, paddle: Record) -> PartResult:
         reasons.append("only the {} has a schedule".format("reference" if flags["reference"] else "port"))
     for side, record in (("reference", torch), ("port", paddle)):
         for key, rates in record.arrays.items():
-            if flags[side] and rates.size > 1 and (rates == rates.flat[0]).all():
+            own = flags[side]
+            if (own.get(key[4:-1]) if isinstance(own, dict) else own) and rates.size > 1 and (rates == rates.flat[0]).all():
                 reasons.append(f"{key}: the {side} has a schedule, but its LR never changes")
     if not reasons or result.state != "green":
         return result

@@ -33,6 +33,7 @@ from pipeline.align.bisect.tap import Breadcrumb, Tap
 from pipeline.align.context import Context
 from pipeline.align.contract import describe_error
 from pipeline.align.convert.tree import hyperparameters
+from pipeline.align.optimizers import Optimizers
 from pipeline.align.steps.step4 import steps_per_epoch
 
 #: Iterations of the learning rate that are looked at, and the length of an epoch where the data set cannot be opened.
@@ -84,15 +85,15 @@ class _Run:
             self.hooks.disturb(model, scale, random)
             batch = (*(_disturbed(array, scale, random) for array in batch[:-1]), batch[-1])
         tensors, loss = self.context.tensors(batch), self.context.contract.build_loss(self.context.cfg)
-        optimizer, schedule, rates = self._at_peak(model)
+        optimizers, rates = self._at_peak(model)
         for step, sink in enumerate(sinks):
-            described = self.optimizers.describe(optimizer, model)
+            described = self._described(optimizers, model)
             index = {**self.fixed, "step": step, "learning_rates": rates, "optimizer": described}
             self.backend.seed(self.context.cfg.align.seed + step)
-            self._step(model, tensors, loss, optimizer, schedule, sink, index)
+            self._step(model, tensors, loss, optimizers, sink, index)
 
     def _step(
-        self, model: Any, tensors: tuple, loss: Any, optimizer: Any, schedule: Any, sink: Writer | Meter, index: dict[str, Any]
+        self, model: Any, tensors: tuple, loss: Any, optimizers: Optimizers, sink: Writer | Meter, index: dict[str, Any]
     ) -> None:
         where = f"{self.mode} mode, step {index['step'] + 1}"
         tap = Tap(self.hooks, model, sink.put, self.backend.numpy, self.crumb, where)
@@ -106,10 +107,7 @@ class _Run:
                 self._pass(model, tensors, loss, tap)
             _put(sink, "p", self.context.gradients(model))
             self.crumb.drop(f"{where}, optimizer step")
-            optimizer.step()
-            if schedule is not None:
-                schedule.step()
-            self.backend.zero_grad(optimizer)
+            optimizers.step()
             _put(sink, "a", self.context.state(model))
         except Exception as error:
             index["failed"] = describe_error(error, self.context.paths)
@@ -137,22 +135,35 @@ class _Run:
     def _quiet(self, model: Any, draws: bool = True) -> contextlib.AbstractContextManager:
         return self.backend.without_randomness(model, draws) if self.mode == "train" else contextlib.nullcontext()
 
-    def _at_peak(self, model: Any) -> tuple[Any, Any, list[float]]:
-        """Optimizer and schedule at the highest learning rate, where a fault of either shows, and the rate of every iteration."""
+    def _described(self, optimizers: Optimizers, model: Any) -> dict[str, Any]:
+        """All optimizers as one: their kinds, the first clipping, and the settings of every parameter."""
+        found = [self.optimizers.describe(optimizer, model) for optimizer, _ in optimizers.pairs.values()]
+        parameters: dict[str, dict[str, Any]] = {}
+        for which, one in zip(optimizers.pairs, found):
+            for name, settings in one["parameters"].items():
+                owners = [parameters[name]["optimizers"]] if name in parameters else []
+                parameters[name] = {**settings, "optimizers": " and ".join([*owners, which])}
+        clips = [one["clip"] for one in found if one["clip"]]
+        kind = " and ".join(dict.fromkeys(one["kind"] for one in found))
+        return {"kind": kind, "clip": clips[0] if clips else None, "parameters": parameters, "names": list(optimizers.pairs)}
+
+    def _at_peak(self, model: Any) -> tuple[Optimizers, list[float]]:
+        """Optimizers at the highest learning rate, where a fault shows, and the rates of every iteration, one after the other."""
         context = self.context
         try:
             steps = steps_per_epoch(context)
         except Exception:  # the data set is another step's business
             steps = ASSUMED_STEPS
-        optimizer, schedule = context.contract.build_optimizer(context.cfg, model, steps)
-        rates = [self.backend.learning_rate(optimizer)]
-        while schedule is not None and len(rates) < min(MOST_RATES, steps * context.cfg.train.epochs):
-            self.backend.advance(schedule)
-            rates.append(self.backend.learning_rate(optimizer))
-        optimizer, schedule = context.contract.build_optimizer(context.cfg, model, steps)
-        for _ in range(int(np.argmax(rates))):
-            self.backend.advance(schedule)
-        return optimizer, schedule, rates
+        optimizers = context.contract.build_optimizer(context.cfg, model, steps)
+        rates = [list(optimizers.rates().values())]
+        while optimizers.moves and len(rates) < min(MOST_RATES, steps * context.cfg.train.epochs):
+            optimizers.advance()
+            rates.append(list(optimizers.rates().values()))
+        curves = np.array(rates).T
+        optimizers = context.contract.build_optimizer(context.cfg, model, steps)
+        for _ in range(int(sum(curve / max(curve.max(), 1e-30) for curve in curves).argmax())):
+            optimizers.advance()
+        return optimizers, curves.ravel().tolist()
 
     def _first_random(self) -> dict[str, Any] | None:
         """The first call that gives other outputs for the same inputs when the random numbers change."""

@@ -93,7 +93,9 @@ class Stages:
             return None
         first = int(wrong.argmax())
         found = self._new("schedule", "the learning rate schedule (build_optimizer)")
-        found.tensor = f"learning rate of iteration {first}"
+        names = self.both.torch.index["optimizer"].get("names", ["main"])
+        which, iteration = divmod(first, max(1, count // len(names)))
+        found.tensor = f"learning rate of iteration {iteration}" + (f" of {names[which]!r}" if len(names) > 1 else "")
         found.distance = {"torch": float(torch[first]), "paddle": float(paddle[first])}
         found.paragraph = (
             f"{found.tensor}: {torch[first]:.6g} in torch, {paddle[first]:.6g} in Paddle;"
@@ -121,7 +123,7 @@ class Stages:
                  for row in self.rows if row.torch in own[0] and row.paddle in own[1]]  # fmt: skip
         chosen = next((pair for pair in pairs if abs(pair[0] - pair[1]) <= RATE * abs(pair[0])), pairs[0] if pairs else None)
         rates = [np.array(index["learning_rates"]) for index in sides]
-        if chosen is None:
+        if chosen is None or any(len(index["optimizer"].get("names", ())) > 1 for index in sides):
             return rates
         return [curve * (rate / curve.max() if curve.max() else 1.0) for curve, rate in zip(rates, chosen)]
 

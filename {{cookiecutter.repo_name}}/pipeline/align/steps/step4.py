@@ -6,18 +6,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pipeline.align.context import Context
+from pipeline.align.optimizers import Optimizers, Updates
 
 #: Steps of the optimizer alone; the last one has a zero gradient and shows weight decay and momentum by themselves.
 GIVEN_STEPS = 4
 
 
 def run(context: Context) -> None:
-    """Record `lr`, `gradients`, `updates`, `optimizer`, `bp_align`, `bp_train` and `buffers`."""
+    """Record `lr`, `steps`, `gradients`, `updates`, `optimizer`, `bp_align`, `bp_train`, `dropout` and `buffers`."""
     peak = _record_lr(context)
     _record_given(context, peak)
     _record_eval_steps(context, peak)
@@ -30,34 +32,28 @@ def steps_per_epoch(context: Context) -> int:
 
 
 def _record_lr(context: Context) -> int:
-    """The LR of every iteration of the training. Returns the iteration of the highest one."""
+    """The LR of every iteration of the training. Returns the iteration where they are highest, each for what it reaches."""
     steps = steps_per_epoch(context)
-    optimizer, schedule = context.contract.build_optimizer(context.cfg, context.model(), steps)
-    rates = []
+    optimizers = context.contract.build_optimizer(context.cfg, context.model(), steps)
+    curves: dict[str, list[float]] = {name: [] for name in optimizers.rates()}
     for _ in range(steps * context.cfg.train.epochs):
-        rates.append(context.backend.learning_rate(optimizer))
-        if schedule is None:
+        for name, rate in optimizers.rates().items():
+            curves[name].append(rate)
+        if not optimizers.moves:
             break
-        context.backend.advance(schedule)
-    rates = np.array(rates, np.float64)
-    context.record("lr", {"lr": rates}, weights=False, has_schedule=schedule is not None)
-    return int(rates.argmax())
+        optimizers.advance()
+    rates = {name: np.array(curve, np.float64) for name, curve in curves.items()}
+    context.record("lr", rates, weights=False, has_schedule=optimizers.scheduled)
+    return int(sum(curve / max(curve.max(), 1e-30) for curve in rates.values()).argmax())
 
 
-def _start(context: Context, peak: int, training: bool) -> tuple[Any, Any, Any]:
-    """Model, optimizer and schedule, at the highest LR: during warmup the steps would be too small to show a fault."""
+def _start(context: Context, peak: int, training: bool) -> tuple[Any, Optimizers]:
+    """Model and optimizers, at the highest LR: during warmup the steps would be too small to show a fault."""
     model = context.model(training)
-    optimizer, schedule = context.contract.build_optimizer(context.cfg, model, steps_per_epoch(context))
-    for _ in range(peak if schedule is not None else 0):
-        context.backend.advance(schedule)
-    return model, optimizer, schedule
-
-
-def _update(context: Context, optimizer: Any, schedule: Any) -> None:
-    optimizer.step()
-    if schedule is not None:
-        schedule.step()
-    context.backend.zero_grad(optimizer)
+    optimizers = context.contract.build_optimizer(context.cfg, model, steps_per_epoch(context))
+    for _ in range(peak):
+        optimizers.advance()
+    return model, optimizers
 
 
 def _rounding(state: dict[str, np.ndarray], steps: int) -> dict[str, float]:
@@ -73,54 +69,78 @@ def _changes(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> dic
 
 def _record_given(context: Context, peak: int) -> None:
     """Updates for gradients that do not come from the model: what differs here is the optimizer's alone."""
-    model, optimizer, schedule = _start(context, peak, training=False)
+    model, optimizers = _start(context, peak, training=False)
     before, given = context.state(model), {}
     for step in range(GIVEN_STEPS):
         last = step == GIVEN_STEPS - 1
         given = {name: np.zeros_like(value) for name, value in given.items()} if last else context.given_gradients(model, step)
         context.backend.set_gradients(model, given)
-        _update(context, optimizer, schedule)
+        optimizers.step()
     context.record("optimizer", _changes(before, context.state(model)), rounding=_rounding(before, GIVEN_STEPS))
 
 
 def _record_eval_steps(context: Context, peak: int) -> None:
-    model, optimizer, schedule = _start(context, peak, training=False)
-    tensors = context.tensors(context.fake_batch())
-    loss_function = context.contract.build_loss(context.cfg)
+    model, optimizers = _start(context, peak, training=False)
     before, losses, rates = context.state(model), {}, []
     peaks: dict[str, np.ndarray] = {}
-    for step in range(context.cfg.align.train_steps):
-        loss = loss_function(context.contract.forward(model, tensors), tensors[-1])
-        losses[f"loss_{step}"] = context.backend.numpy(loss)
-        loss.backward()
-        gradients = context.gradients(model)
-        if step == 0:
-            context.record("gradients", gradients)
-        peaks = {name: np.maximum(np.abs(value), peaks.get(name, 0)) for name, value in gradients.items()}
-        rates.append(context.backend.learning_rate(optimizer))
-        _update(context, optimizer, schedule)
+
+    def watch(gradients: dict[str, np.ndarray]) -> None:
+        for name, value in gradients.items():
+            peaks[name] = np.maximum(np.abs(value), peaks.get(name, 0))
+
+    step = _Steps(context, model, optimizers, watch)
+    for number in range(context.cfg.align.train_steps):
+        rates.append(max(optimizers.rates().values()))
+        losses |= step(number)
+        if number == 0:
+            context.record("gradients", step.gradients, of_update=step.of_update)
     left_on = context.backend.training_modules(model)
-    betas = context.backend.betas(optimizer)
+    context.record("steps", {"updates": np.array(len(step.made))}, made=step.made)
     context.record("peak_gradients", peaks)
     changes, rounding = _changes(before, context.state(model)), _rounding(before, len(rates))
-    context.record("updates", changes, betas=betas, learning_rates=rates, rounding=rounding)
+    betas = [context.backend.betas(optimizer) for optimizer, _ in optimizers.pairs.values()]
+    shared = betas[0] if all(one == betas[0] for one in betas) else None
+    context.record("updates", changes, betas=shared, learning_rates=rates, rounding=rounding)
     context.record("bp_align", losses, eval_mode={"training_modules": left_on})
+
+
+class _Steps:
+    """Training steps on the fake batch: the default one, or the contract's training_step. See Updates for what is kept."""
+
+    def __init__(self, context: Context, model: Any, optimizers: Optimizers, watch: Callable = lambda gradients: None):
+        self._context, self._model, self._optimizers, self._watch = context, model, optimizers, watch
+        self._tensors = context.tensors(context.fake_batch())
+        self._loss = context.contract.build_loss(context.cfg)
+        self._updates = Updates(context, model, optimizers, watch)
+        self.made, self.of_update, self.gradients = self._updates.made, {}, {}
+
+    def __call__(self, number: int) -> dict[str, np.ndarray]:
+        """One step; returns the losses, "loss_<number>", and of several each by its name as well."""
+        contract, numpy = self._context.contract, self._context.backend.numpy
+        if contract.has_training_step:
+            found = contract.training_step(self._context.cfg, self._model, self._tensors, self._updates)
+            self._optimizers.step_schedules()
+            self.gradients, self.of_update = self._updates.gradients, self._updates.of_update
+            losses = {name: numpy(value).reshape(()) for name, value in found.items()}
+            named = {f"loss_{number} ({name})": value for name, value in losses.items() if len(losses) > 1}
+            return {f"loss_{number}": losses.get("loss", sum(losses.values())), **named}
+        loss = self._loss(contract.forward(self._model, self._tensors), self._tensors[-1])
+        loss.backward()
+        self.gradients = self._context.gradients(self._model)
+        self._watch(self.gradients)
+        self._optimizers.step()
+        return {f"loss_{number}": numpy(loss)}
 
 
 def _record_train_steps(context: Context, peak: int) -> None:
     """The same in train mode with dropout at 0, where batch statistics and their running means take part."""
-    model, optimizer, schedule = _start(context, peak, training=True)
-    tensors = context.tensors(context.fake_batch())
-    loss_function = context.contract.build_loss(context.cfg)
-    losses = {}
+    model, optimizers = _start(context, peak, training=True)
+    step, losses = _Steps(context, model, optimizers), {}
     context.backend.random.calls.clear()
     with context.backend.without_randomness(model):
-        for step in range(context.cfg.align.train_steps):
-            loss = loss_function(context.contract.forward(model, tensors), tensors[-1])
-            losses[f"loss_{step}"] = context.backend.numpy(loss)
-            loss.backward()
-            _update(context, optimizer, schedule)
-    _record_buffers(context, tensors)
+        for number in range(context.cfg.align.train_steps):
+            losses |= step(number)
+    _record_buffers(context, context.tensors(context.fake_batch()))
     context.record("bp_train", losses, silenced=sorted(context.backend.random.silenced))
     _record_dropout(context)
 

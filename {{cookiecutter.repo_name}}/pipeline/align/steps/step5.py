@@ -103,9 +103,9 @@ def _record_training(context: Context) -> None:
     history = train(context.cfg, weights=context.paths.weight_file(context.side, "init"), output_dir=output)
     metrics = _final_metrics(context, history)
     provenance.write_json(context.paths.history(context.side), history)
-    context.record(
-        "order", {"order": _digests(history["order_sha256"]), "lr": np.array(history["lr"], np.float64)}, weights=False
-    )
+    rates = {name: values for name, values in history.items() if name == "lr" or name.startswith("lr:")}
+    curves = {name: np.array(values, np.float64) for name, values in rates.items()}
+    context.record("order", {"order": _digests(history["order_sha256"]), **curves}, weights=False)
     dropout = context.backend.random.probabilities
     losses, drawn = _without_randomness(context, train)
     losses = losses if drawn or dropout else history["loss"][:FIRST]
@@ -134,6 +134,13 @@ def _without_randomness(context: Context, train: Any) -> tuple[list[float], list
 
         return watched
 
+    def watch_step(found: dict[str, Any]) -> dict[str, Any]:
+        values = {name: float(value) for name, value in found.items()}
+        losses.append(values.get("loss", sum(values.values())))
+        if len(losses) == FIRST:
+            raise _EnoughLosses
+        return found
+
     def silence(model: Any) -> Any:
         still.enter_context(context.backend.without_randomness(model))
         return model
@@ -141,7 +148,9 @@ def _without_randomness(context: Context, train: Any) -> tuple[list[float], list
     output = context.paths.work / context.side / "first_iterations"
     start = context.paths.weight_file(context.side, "init")
     try:
-        with still, context.contract.changed("build_loss", watch), context.contract.changed("build_model", silence):
+        own = context.contract.has_training_step
+        watched = context.contract.changed(*(("training_step", watch_step) if own else ("build_loss", watch)))
+        with still, watched, context.contract.changed("build_model", silence):
             train(context.cfg, weights=start, output_dir=output, log=lambda line: None)
     except _EnoughLosses:
         pass
@@ -156,7 +165,7 @@ def _final_metrics(context: Context, history: Any) -> dict[str, float]:
         raise PortError(
             f"train() in {context.paths.tree(context.side).name}/train.py must return a dict with {', '.join(sorted(wanted))}"
         )
-    metrics = {name: values[-1] for name, values in history.items() if name not in wanted and values}
+    metrics = {name: values[-1] for name, values in history.items() if name not in wanted and ":" not in name and values}
     if not metrics:
         raise PortError(f"train() in {context.paths.tree(context.side).name}/train.py returned no metric")
     return metrics

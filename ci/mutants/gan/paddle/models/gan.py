@@ -1,0 +1,24 @@
+# Copyright (c) 2026 The reprod-template Authors.
+# Licensed under the Apache License, Version 2.0 (see LICENSE).
+# SPDX-License-Identifier: Apache-2.0
+"""A generator and a discriminator of points, with which several optimizers are tried (arXiv:1406.2661)."""
+from __future__ import annotations
+
+import paddle
+from paddle import nn
+
+from parity import initialise
+
+
+class Gan(nn.Layer):
+    """Both networks; noise has 4 numbers, points have 8."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.generator = nn.Sequential(nn.Linear(4, width), nn.BatchNorm1D(width), nn.ReLU(), nn.Linear(width, 8))
+        self.discriminator = nn.Sequential(nn.Linear(8, width), nn.LeakyReLU(0.2), nn.Linear(width, 1))
+        initialise(self)
+
+    def score(self, points: paddle.Tensor) -> paddle.Tensor:
+        """float32 [N, 8] -> logit of being real, [N]"""
+        return self.discriminator(points).squeeze(1)
