@@ -10,5 +10,3 @@ answers = json.loads(r"""{{ cookiecutter | tojson }}""")
 if answers["__empty_names"]:
     name = answers["__empty_names"].split()[0]
     sys.exit(f"{name} must contain at least one letter or digit: choose another {name}.")
-if answers["track"] == "recommendation":
-    sys.exit(f"The track '{answers['track']}' is not available yet: choose image or text.")

@@ -32,7 +32,10 @@ def home(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
-@pytest.fixture(scope="session", params=[("zh", "image"), ("en", "text"), ("zh", "blank"), ("en", "image")], ids="-".join)
+BAKED = [("zh", "image"), ("en", "text"), ("zh", "recommendation"), ("zh", "blank"), ("en", "image")]
+
+
+@pytest.fixture(scope="session", params=BAKED, ids="-".join)
 def generated(request, template, home, tmp_path_factory) -> Path:
     """A repository of each language and of each example and the blank start, in a folder with a space and Chinese characters."""
     output = tmp_path_factory.mktemp("输出 folder")

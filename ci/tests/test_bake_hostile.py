@@ -114,20 +114,6 @@ def test_an_unusable_name_without_hooks_stays_inside_the_target(name, template, 
     assert {key.split("/")[1] for key in after if key not in before} == {"unnamed"}
 
 
-@pytest.mark.parametrize("track", ["recommendation"])
-@pytest.mark.parametrize("options", [(), ("--overwrite-if-exists",)])
-@pytest.mark.parametrize("name", ["new", "existing"])
-def test_refused_tracks_touch_nothing(track, options, name, template, place):
-    before = outside_home(place)
-    done = baking.run(template, place / "out", place / "home", f"repo_name={name}", f"track={track}", *options)
-    assert done.returncode == 1
-    if name == "existing" and not options:
-        assert "already exists" in done.stdout
-    else:
-        assert done.stderr.splitlines()[0] == f"The track '{track}' is not available yet: choose image or text."
-    assert outside_home(place) == before
-
-
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: repr(text[:20]))
 def test_texts(text, template, default, place, monkeypatch):
     monkeypatch.chdir(place)

@@ -121,6 +121,27 @@ def test_a_training_program(reference, capsys):
     assert abs(fake["input_0"].mean() - IMAGES.mean()) < 0.3 and abs(fake["input_0"].std() - IMAGES.std()) < 0.3
 
 
+def test_a_table_gets_a_limit_for_each_column(reference, capsys):
+    """Categorical columns have each their own table of embeddings: one limit for all would be outside of the smaller ones."""
+    script(reference, """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embs = nn.ModuleList([nn.Embedding(n, 2) for n in (9, 2, 50, 9)])
+
+    def forward(self, columns, words):
+        return sum(emb(columns[:, i]) for i, emb in enumerate(self.embs)).sum(1)
+
+row = torch.arange(64).reshape(64, 1)
+Net()(torch.cat([row % 9, row % 2, row % 50, 3 + row % 6], 1), (row * torch.arange(1, 9)) % 61)
+""")
+    run(reference)
+    shown = capsys.readouterr().out
+    inputs = yaml.safe_load(shown[shown.index("fake_data:") : shown.index("\nwritten:")])["fake_data"]["inputs"]
+    assert inputs[0] == {"shape": [4], "dtype": "int64", "low": 0, "high": [9, 2, 50, 9]}
+    assert inputs[1] == {"shape": [8], "dtype": "int64", "low": 0, "high": 61}  # the words of sentences are of one kind
+
+
 def test_the_command_line(reference):
     """From the generated repository, which gets the batch where step 1 looks for it."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

@@ -10,7 +10,7 @@ import pytest
 from conftest import sample
 from pipeline.align.errors import UserError
 from pipeline.align.fake_data import ensure_batch, make_batch, read_batch
-from pipeline.align.settings import load_settings, recorded_settings, settings_hash
+from pipeline.align.settings import Settings, load_settings, recorded_settings, settings_hash
 from pipeline.align.thresholds import threshold
 
 
@@ -129,6 +129,22 @@ def test_fake_batch(write, tmp_path):
     assert path.read_bytes() == first
     assert [array.tolist() for array in read_batch(path)] == [array.tolist() for array in batch.values()]
     assert ensure_batch(load_settings(write(), ["fake_data.seed=8"]), path)
+
+
+def test_fake_data_of_a_table_has_limits_for_each_column():
+    """As the categories of columns differ in number."""
+    columns = {"shape": [3], "dtype": "int64", "low": 0, "high": [2, 40, 3]}
+    floats = {"shape": [2, 2], "dtype": "float32", "low": [-2, 98], "high": [2, 102]}
+    section = {"seed": 0, "batch_size": 500, "inputs": [columns, floats], "label": {**columns, "shape": []}}
+    section["label"]["high"] = 2
+    batch = make_batch(Settings({"fake_data": section}))
+    assert batch["input_0"].min(axis=0).tolist() == [0, 0, 0] and batch["input_0"].max(axis=0).tolist() == [1, 39, 2]
+    assert batch["input_0"].dtype == np.int64 and batch["input_1"].dtype == np.float32
+    assert np.abs(batch["input_1"].mean(axis=0) - [[0, 100], [0, 100]]).max() < 0.2
+    assert np.abs(batch["input_1"].std(axis=0) - 1).max() < 0.2
+    for high, word in (([2, 40], "2 numbers for the shape"), ([2, 0, 3], "low < high"), (["a", 2, 3], "list of numbers")):
+        with pytest.raises(UserError, match=word):
+            make_batch(Settings({"fake_data": {**section, "inputs": [{**columns, "high": high}]}}))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +24,7 @@ def make_batch(cfg: Settings) -> dict[str, np.ndarray]:
     """The batch: input_0 …, label; every array is [batch_size, *shape] in the dtype that the settings name.
 
     Floats are normal with the limits as 2 standard deviations around their middle; integers are uniform in [low, high).
+    A limit is a number, or a list with one for each place of the last axis.
     With `label.ignored` the first label is that value, so that the loss check sees an ignored label.
     """
     section = cfg.fake_data
@@ -44,23 +44,34 @@ def make_batch(cfg: Settings) -> dict[str, np.ndarray]:
 def _draw(random: np.random.Generator, spec: Any, count: int, where: str, known: set[str]) -> np.ndarray:
     if not isinstance(spec, Mapping) or not {"shape", "dtype", "low", "high"} <= set(spec) or not set(spec) <= known:
         raise UserError(f"port.yaml: '{where}' must have the keys {', '.join(sorted(known))}; found {spec!r}")
-    shape, low, high = spec["shape"], spec["low"], spec["high"]
+    shape = spec["shape"]
     if not isinstance(shape, list) or not all(isinstance(n, int) and n > 0 for n in shape):
         raise UserError(f"port.yaml: '{where}.shape' must be a list of positive sizes without the batch axis, not {shape!r}")
     try:
         dtype = np.dtype(spec["dtype"])
     except TypeError:
         raise UserError(f"port.yaml: '{where}.dtype' is no numpy dtype: {spec['dtype']!r}") from None
-    if not isinstance(low, (int, float)) or not isinstance(high, (int, float)) or not low < high:
-        raise UserError(f"port.yaml: '{where}' needs numbers low < high, not {low!r} and {high!r}")
+    low, high = (_limit(spec[key], shape, f"{where}.{key}") for key in ("low", "high"))
+    if not (low < high).all():
+        raise UserError(f"port.yaml: '{where}' needs numbers low < high, not {spec['low']!r} and {spec['high']!r}")
     size = (count, *shape)
     if dtype.kind == "f":
         return random.normal((low + high) / 2, (high - low) / 4, size).astype(dtype)
     if dtype.kind in "iu":
-        return random.integers(math.ceil(low), math.ceil(high), size).astype(dtype)
+        return random.integers(np.ceil(low).astype(np.int64), np.ceil(high).astype(np.int64), size).astype(dtype)
     if dtype.kind == "b":
         return random.integers(0, 2, size).astype(dtype)
     raise UserError(f"port.yaml: '{where}.dtype' must be a float, integer or bool type, not {dtype}")
+
+
+def _limit(value: Any, shape: list[int], where: str) -> np.ndarray:
+    """A number, or one for each place of the last axis, such as the columns of a table whose categories differ in number."""
+    numbers = value if isinstance(value, list) else [value]
+    if not all(isinstance(number, (int, float)) for number in numbers):
+        raise UserError(f"port.yaml: '{where}' must be a number or a list of numbers, not {value!r}")
+    if isinstance(value, list) and shape[-1:] != [len(value)]:
+        raise UserError(f"port.yaml: '{where}' has {len(value)} numbers for the shape {shape}; its last axis needs one for each")
+    return np.array(value)
 
 
 def write_batch(path: Path, batch: Mapping[str, np.ndarray]) -> None:

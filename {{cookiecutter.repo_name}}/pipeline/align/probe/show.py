@@ -11,6 +11,8 @@ import numpy as np
 
 from pipeline.align.probe.call import Call, Label, Leaf
 
+#: Longer rows of whole numbers are no table.
+MOST_COLUMNS = 64
 HEADER = ("", "name", "shape", "dtype", "device", "range")
 
 
@@ -71,15 +73,23 @@ def _note(leaf: Leaf) -> str:
     return "" if leaf.dtype == str(leaf.array.dtype) else f", {leaf.dtype} in the reference"
 
 
-def _limits(array: np.ndarray) -> tuple[float | int, float | int]:
+def _limits(array: np.ndarray) -> tuple[float | int, float | int | list[int]]:
     """What fake_data.py makes similar numbers of: 2 standard deviations around the mean, or [least, greatest + 1)."""
     if array.dtype.kind == "b":
         return 0, 2
     if array.dtype.kind in "iu":
-        return int(array.min()), int(array.max()) + 1
+        return int(array.min()), _above(array)
     finite = array[np.isfinite(array)].astype(np.float64)
     middle, spread = (float(finite.mean()), 2 * float(finite.std())) if finite.size else (0.0, 0.0)
     return _short(middle - (spread or 1.0)), _short(middle + (spread or 1.0))
+
+
+def _above(array: np.ndarray) -> int | list[int]:
+    """Greatest value + 1, for each column of a table whose columns plainly count different things."""
+    greatest = array.max(axis=0)
+    if array.ndim == 2 and 1 < len(greatest) <= MOST_COLUMNS and 2 * np.median(greatest) < greatest.max():
+        return [int(one) + 1 for one in np.maximum(greatest, array.min())]
+    return int(array.max()) + 1
 
 
 def _short(value: float) -> float:
