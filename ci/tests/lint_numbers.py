@@ -75,6 +75,15 @@ def _() -> float:
     return abs(float(TF.cross_entropy(t, ts, tw)) - float(PF.cross_entropy(p, ps, pw, soft_label=True)))
 
 
+@number("bce-logits-zero")
+def _() -> float:
+    t, p = both(np.zeros(1, np.float32), grad=True)
+    TF.binary_cross_entropy_with_logits(t, torch.zeros(1)).backward()
+    PF.binary_cross_entropy_with_logits(p, paddle.zeros([1])).backward()
+    assert t.grad.item() == 0.5
+    return p.grad.item()
+
+
 @number("smooth-l1-delta")
 def _() -> float:
     (t, p), (tl, pl) = both(draw(8, 5)), both(draw(8, 5, seed=2))

@@ -138,6 +138,25 @@ def test_nll_loss(shape, weighted, ignored, reduction):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("weighted, positive", itertools.product([False, True], repeat=2))
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_binary_cross_entropy_with_logits(weighted, positive, reduction):
+    random, x = np.random.default_rng(6), logits(6, 5)
+    x.flat[:9] = (0, 0, -0.0, -0.0, 1e-30, 30, -30, 200, -200)
+    labels = random.integers(0, 2, x.shape).astype(np.float32)
+    labels.flat[:4] = (0, 1, 0, 1)
+    weights = [random.uniform(0.5, 2, shape).astype(np.float32) if given else None
+               for given, shape in ((weighted, x.shape), (positive, 5))]  # fmt: skip
+    ours, theirs = ([None if one is None else make(one) for one in weights] for make in (torch.tensor, paddle.to_tensor))
+    agree(
+        lambda v: TF.binary_cross_entropy_with_logits(
+            v, torch.tensor(labels), ours[0], reduction=reduction, pos_weight=ours[1]
+        ),
+        lambda v: parity.binary_cross_entropy_with_logits(v, paddle.to_tensor(labels), theirs[0], reduction, theirs[1]),
+        x,
+    )
+
+
 def test_log_softmax_is_not_cut():
     x = np.array([[0.0, -100.0, 50.0]], np.float32)
     agree(lambda v: TF.log_softmax(v, -1), lambda v: parity.log_softmax(v, -1), x)

@@ -95,6 +95,17 @@ def _reduced(losses: paddle.Tensor, shares: paddle.Tensor, reduction: str) -> pa
     return losses.sum() / shares.sum() if reduction == "mean" else losses.sum()
 
 
+def binary_cross_entropy_with_logits(
+    logits: paddle.Tensor, labels: paddle.Tensor, weight: paddle.Tensor | None = None, reduction: str = "mean",
+    pos_weight: paddle.Tensor | None = None,
+) -> paddle.Tensor:  # fmt: skip
+    """torch.nn.functional.binary_cross_entropy_with_logits; labels: float. Paddle's own gradient is 1 too small at logit 0."""
+    positive = 1.0 if pos_weight is None else (pos_weight - 1) * labels + 1
+    losses = (1 - labels) * logits + positive * F.softplus(-logits)
+    losses = losses if weight is None else losses * weight
+    return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
+
+
 def smooth_l1_loss(x: paddle.Tensor, y: paddle.Tensor, beta: float = 1.0, reduction: str = "mean") -> paddle.Tensor:
     """torch.nn.functional.smooth_l1_loss. Paddle's is the Huber loss: beta times this one."""
     distance = (x - y).abs()

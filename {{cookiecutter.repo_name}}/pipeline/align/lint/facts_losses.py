@@ -86,6 +86,15 @@ LOSSES = (
         "use parity.nll_loss",
     ),
     Fact(
+        "bce-logits-zero",
+        ("binary_cross_entropy_with_logits", "BCEWithLogitsLoss"),
+        "without pos_weight, at a logit of exactly 0, as a model of zeros gives, the gradient of Paddle's loss is 1 too small",
+        "parity.binary_cross_entropy_with_logits",
+        "logit 0, label 0: the gradient is {n}, torch's is 0.5",
+        -0.5,
+        5,
+    ),
+    Fact(
         "smooth-l1-delta",
         ("smooth_l1_loss", "SmoothL1Loss", "HuberLoss"),
         "Paddle's SmoothL1Loss is torch's HuberLoss(delta) by default; torch's SmoothL1Loss(beta) is is_huber=False",
