@@ -46,5 +46,23 @@ TEXT = Track(
     cases=read_cases(HERE / "text.md"),
     sample="text",
 )
+RECOMMENDATION = Track(
+    "recommendation",
+    overlay=None,
+    settings=(
+        "data.root=test_tipc/data/lite_data",
+        "data.archive=test_tipc/data/lite_data.tar",
+        "data.batch_size=6",  # leaves a smaller last batch in both splits
+        "model.p_drop=0.1",
+        "optimizer.embedding_l2=0.1",
+        "optimizer.epsilon=1.0e-3",  # so that Paddle's default shows
+        "train.epochs=4",
+        "train.accumulate=2",
+        "benchmark.auc={value: 0.1, rule: '>='}",
+        "align.thresholds.training=0.3",  # a few rows, and dropout: the last scores differ
+    ),
+    cases=read_cases(HERE / "recommendation.md"),
+    sample="recommendation",
+)
 GAN = Track("gan", overlay=HERE / "gan", settings=(), cases=read_cases(HERE / "gan.md"))
-TRACKS = (IMAGE, SEQUENCE, TEXT, GAN)
+TRACKS = (IMAGE, SEQUENCE, TEXT, RECOMMENDATION, GAN)

@@ -133,6 +133,10 @@ def of_loss(both: Both) -> list[str]:
     pair = next(pair for pair in both.pairs if pair.t["path"] == "@loss")
     torch, paddle = (float(side.value(value).ravel()[0]) for side, value in
                      ((both.torch, pair.outputs[0].torch_value), (both.paddle, pair.outputs[0].paddle_value)))  # fmt: skip
+    for one in pair.inputs:
+        wanted, given = list(both.torch.value(one.torch_value).shape), list(both.paddle.value(one.paddle_value).shape)
+        if wanted != given:
+            texts.append(f"it gets the shape {given} for {one.paddle} and must get {wanted}")
     arrays = [both.torch.value(one.torch_value) for one in pair.inputs]
     count = next((len(array) for array in arrays if array.ndim), 1)
     for factor, text in ((count, "sums, the reference takes the mean"), (1 / count, "takes the mean, the reference sums")):

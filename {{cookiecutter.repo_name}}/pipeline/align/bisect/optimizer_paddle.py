@@ -13,10 +13,10 @@ from typing import Any
 
 import paddle
 
-#: Paddle's name, in a group or with an underscore on the optimizer -> common name.
+#: Paddle's name, in a group or on the optimizer, there mostly with an underscore -> common name.
 NAMES = {
     "momentum": "momentum", "use_nesterov": "nesterov", "beta1": "beta1", "beta2": "beta2", "epsilon": "epsilon",
-    "amsgrad": "amsgrad", "rho": "rho", "centered": "centered",
+    "amsgrad": "amsgrad", "rho": "rho", "centered": "centered", "initial_accumulator_value": "initial_accumulator_value",
 }  # fmt: skip
 
 
@@ -26,7 +26,7 @@ def describe(optimizer: Any, model: paddle.nn.Layer) -> dict[str, Any]:
     found: dict[str, dict[str, Any]] = {}
     for group in getattr(optimizer, "_param_groups", ()) or ():
         options = group if isinstance(group, dict) else {"params": [group]}
-        settings = {common: _number(options.get(name, getattr(optimizer, f"_{name}", None))) for name, common in NAMES.items()}
+        settings = {common: _number(options.get(name, _attribute(optimizer, name))) for name, common in NAMES.items()}
         for parameter in options["params"]:
             if not parameter.stop_gradient and id(parameter) in names:
                 factor = (getattr(parameter, "optimize_attr", None) or {}).get("learning_rate", 1.0)
@@ -36,6 +36,10 @@ def describe(optimizer: Any, model: paddle.nn.Layer) -> dict[str, Any]:
                     "learning_rate": float(optimizer.get_lr()) * float(factor), "weight_decay": decay, "decay": kind,
                 }  # fmt: skip
     return {"kind": type(optimizer).__name__, "clip": _clip(getattr(optimizer, "_grad_clip", None)), "parameters": found}
+
+
+def _attribute(optimizer: Any, name: str) -> Any:
+    return getattr(optimizer, f"_{name}", getattr(optimizer, name, None))
 
 
 def _decay(optimizer: Any, options: dict[str, Any], parameter: paddle.Tensor) -> tuple[str, float]:

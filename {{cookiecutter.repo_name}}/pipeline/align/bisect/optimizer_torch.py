@@ -12,7 +12,7 @@ import torch
 NAMES = {
     "lr": "learning_rate", "weight_decay": "weight_decay", "momentum": "momentum", "nesterov": "nesterov",
     "dampening": "dampening", "eps": "epsilon", "amsgrad": "amsgrad", "alpha": "rho", "rho": "rho", "centered": "centered",
-    "lr_decay": "lr_decay",
+    "lr_decay": "lr_decay", "initial_accumulator_value": "initial_accumulator_value",
 }  # fmt: skip
 
 

@@ -86,7 +86,8 @@ class Stages:
     def schedule(self) -> Finding | None:
         """The learning rate of every iteration."""
         rates = self._rates()
-        count = min(map(len, rates))
+        count = min((len(one) for one in rates if len(one) > 1), default=1)
+        rates = [np.resize(one, count) if len(one) == 1 else one for one in rates]  # without a schedule the first rate stays
         torch, paddle = rates[0][:count], rates[1][:count]
         wrong = np.abs(torch - paddle) > RATE * np.abs(torch).max(initial=0)
         if self.step or not wrong.any():
@@ -104,6 +105,8 @@ class Stages:
         for a, b, text in ((torch[:-1], paddle[1:], "late"), (torch[1:], paddle[:-1], "early")):
             if len(a) > 1 and np.allclose(a, b, rtol=RATE, atol=0) and np.ptp(a):
                 found.causes.append(f"the port's schedule is one iteration {text}: step it once after every optimizer.step()")
+        if np.ptp(torch) == 0 and np.ptp(paddle):
+            found.causes.append("the reference's learning rate never changes")
         if first and np.ptp(paddle) == 0:
             found.causes.append("the port's learning rate never changes: pass the schedule itself to the optimizer and return it")
         ratio = paddle / np.where(torch == 0, np.nan, torch)
