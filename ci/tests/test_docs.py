@@ -21,7 +21,7 @@ CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 #: What the documents mention and only a run makes.
 MADE = re.compile(
-    r"log_reprod/|test_tipc/output/|output|build/|\.venv|test_tipc/data/(digits|reviews)/|pipeline/work/|inference\."
+    r"log_reprod/|test_tipc/output/|output|build/|\.venv|test_tipc/data/(digits|reviews|census|movielens)(/|$)|pipeline/work/|inference\."
     r"|(forward|bp_align|train_align)_"
 )
 
@@ -31,7 +31,8 @@ def trees(tmp_path_factory) -> dict[str, Path]:
     """A generated repository by its language, of the other examples and of the blank start by their name."""
     folder = tmp_path_factory.mktemp("docs")
     template = baking.copy_template(folder / "template")
-    answers = {"zh": "docs_language=zh", "en": "docs_language=en", "text": "track=text", "blank": "start=blank"}
+    answers = {"zh": "docs_language=zh", "en": "docs_language=en", "blank": "start=blank"}
+    answers |= {track: f"track={track}" for track in ("text", "recommendation")}
     for name, answer in answers.items():
         done = baking.run(template, folder / name, folder, "repo_name=port", answer)
         assert done.returncode == 0, done.stderr
