@@ -42,6 +42,7 @@ def test_there_are_enough_ports_of_either_kind():
 #: Seen by the user: the port, the step that is red, and what the output of `align` must say.
 SEEN = {
     "image": ("avgpool-exclusive", "forward", "'stage2.shortcut.pool'", "include_pad"),
+    "recommendation": ("schedule-added", "backward", "learning rate of iteration 1", "never changes"),
     "sequence": ("decay-inverted", "backward", "from equal gradients", "weight_decay"),
     "text": ("attention-dropout-forgotten", "backward", "the reference drops with p = 0.1", "[6, 4, 48, 48]"),
 }

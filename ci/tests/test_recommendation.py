@@ -243,9 +243,10 @@ def test_movielens_is_read_from_wherever_the_user_has_it(repo, tmp_path):
     ]  # fmt: skip
     assert "epoch: [2/2] eval_loss" in call(repo, "paddle/train.py", "-o", *options).stdout
     shutil.rmtree(made)
-    for arguments in ((maker, tmp_path), ("-S", maker)):  # without the installed packages
-        refused = call(tmp_path, *arguments, status=1)
-        assert refused.stderr.startswith("error: ") and len(refused.stderr.splitlines()) == 1
+    (large / "ratings.dat").write_text("1::2::five::1\n")
+    for *arguments, word in ((maker, tmp_path, "neither"), (maker, large, "five"), ("-S", maker, "not installed")):
+        refused = call(tmp_path, *arguments, status=2).stderr
+        assert refused.startswith("error: ") and word in refused and len(refused.splitlines()) == 1 and not made.exists()
 
 
 @pytest.mark.parametrize("chain", ["train_infer_python", "train_amp_infer_python", "paddle2onnx_infer_python"])
