@@ -14,7 +14,7 @@ import torch
 from pipeline.align import draws_paddle, draws_torch
 from pipeline.align.init_test import constants_differ, difference, ks_p_value, ks_statistic
 from pipeline.align.random_layers import RandomSwitch, enlarging, moved
-from pipeline.align.steps.step2 import chosen, uneven_batch
+from pipeline.align.steps.step2 import _same_metrics, chosen, uneven_batch
 from pipeline.align.steps.step5 import Constants
 
 
@@ -28,6 +28,38 @@ def test_chosen_samples_are_spread_and_include_both_ends(length, limit, count):
 def test_the_last_batch_is_smaller(count, size):
     batch = uneven_batch(count, size)
     assert 1 <= batch <= size and batch < count and (count % batch or batch <= 2)
+
+
+class Hits:
+    """A metric that fails, as scikit-learn's do, where there is one class only. `sign`: -1 for the opposite."""
+
+    def __init__(self, sign: int = 1):
+        self.sign, self.labels, self.right = sign, [], []
+
+    def update(self, outputs, labels):
+        self.labels += labels.tolist()
+        self.right += ((self.sign * outputs["logits"] > 0) == (labels == 1)).tolist()
+
+    def compute(self):
+        if len(set(self.labels)) < 2:
+            raise ValueError("only one class")
+        return {"hits": sum(self.right) / len(self.right)}
+
+
+def metrics_of(metric, logits, labels):
+    contract = types.SimpleNamespace(build_metric=lambda cfg: metric(), compute=lambda one: one.compute())
+    context = types.SimpleNamespace(cfg=None, contract=contract, backend=types.SimpleNamespace(tensor=lambda value: value))
+    found = _same_metrics(context, {"output.logits": np.array(logits), "label": np.array(labels)}, 3)
+    return {name: float(value[0]) for name, value in found.items()}
+
+
+def test_opposite_metrics_that_agree_on_all_samples_differ_on_halves():
+    logits, labels = [1, 1, -1, -1], [1, 0, 0, 1]
+    right, wrong = metrics_of(Hits, logits, labels), metrics_of(lambda: Hits(-1), logits, labels)
+    assert right == {"hits": 0.5, "hits (even samples)": 1.0, "hits (odd samples)": 0.0}
+    assert wrong == {"hits": 0.5, "hits (even samples)": 0.0, "hits (odd samples)": 1.0}
+    right = metrics_of(Hits, [1, -1, 1, -1], [1, 1, 1, 0])  # every second one has one class
+    assert right == {"hits": 0.75, "hits (odd samples)": 0.5}
 
 
 def test_ks_statistic_against_its_definition():

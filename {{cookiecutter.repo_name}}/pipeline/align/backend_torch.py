@@ -136,7 +136,7 @@ class Backend:
                 if parameter.is_floating_point() and parameter.numel() and parameter.min() == parameter.max():
                     parameter.copy_(self.tensor(moved(generator, self.numpy(parameter))))
                 elif parameter.is_floating_point() and parameter.ndim > 1:
-                    parameter.mul_(enlarging(float(parameter.float().std()), parameter.numel() // len(parameter)))
+                    parameter.mul_(enlarging(float(parameter.float().std(unbiased=False)), parameter.numel() // len(parameter)))
             for module in model.modules():
                 for name in ("running_mean", "running_var"):
                     buffer = getattr(module, name, None)
