@@ -465,6 +465,28 @@ def _() -> float:
     return float(PF.cross_entropy(p, pl))
 
 
+@number("layer-attribute")
+def _() -> float:
+    t, p = torch.nn.BatchNorm1d(1).eval(), paddle.nn.BatchNorm1D(1)
+    p.eval()
+    t.eps = p.eps = 1.0
+    return gap(t(torch.ones(2, 1)), p(paddle.ones([2, 1])))
+
+
+@number("layer-keyword")
+def _() -> float:
+    found = []
+    for build, mean in ((torch.nn.BatchNorm1d, "running_mean"), (paddle.nn.BatchNorm1D, "_mean")):
+        norm = build(1, momentum=0.1)
+        norm(both(np.array([[0.0], [2.0]], np.float32))[build is paddle.nn.BatchNorm1D])
+        found.append(float(getattr(norm, mean).item()))
+    try:
+        paddle.nn.BatchNorm1D(1, eps=1e-3)
+    except TypeError:
+        return found[1] / found[0]
+    return 0.0
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
     paddle.seed(0)

@@ -256,10 +256,84 @@ class Net(nn.Layer):
         "import paddle\nv = float(paddle.to_tensor([1.5]))  #!\n",
         "import paddle\ndef f():\n    x = paddle.ones([1])\n    return float(x)  #!\n",
     ],
+    "layer-attribute": [
+        HEAD
+        + """
+class Same(nn.Conv2D):
+    def forward(self, x):
+        return F.conv2d(x, self.weight, stride=self.stride)  #!
+""",
+        HEAD
+        + """
+def freeze(net):
+    for m in net.sublayers():
+        if isinstance(m, nn.BatchNorm2D) and m.training:
+            m.eps = 1e-3  #!
+""",
+        HEAD
+        + """
+class Net(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 4)
+        self.out = nn.Linear(self.fc.out_features, 2)  #!
+""",
+        HEAD + "bn = nn.BatchNorm1D(4)\nprint(bn.running_mean)  #!\n",
+        "from paddle import nn\ndef f(m):\n    if isinstance(m, (nn.Conv2D, nn.Conv1D)):\n        return m.kernel_size  #!\n",
+    ],
+    "layer-keyword": [
+        HEAD
+        + """
+def unit(c, norm_layer=None):
+    if norm_layer is None:
+        norm_layer = nn.BatchNorm2D
+    return norm_layer(c, eps=1e-3)  #!
+""",
+        "from functools import partial\nfrom paddle import nn\nnorm = partial(nn.LayerNorm, eps=1e-6)  #!\n",
+        HEAD + "def act(x, layer=nn.ReLU):\n    return layer(inplace=True)(x)  #!\n",
+        HEAD
+        + """
+class Net(nn.Layer):
+    def __init__(self, norm=None):
+        super().__init__()
+        self.norm_layer = norm or nn.BatchNorm2D
+        self.bn = self.norm_layer(8, affine=False)  #!
+""",
+    ],
+    "layer-by-name": [
+        HEAD + "def pool(n):\n    return getattr(nn, 'MaxPool{}d'.format(n))(2)  #!\n",
+        HEAD + "def pool(n):\n    name = f'MaxPool{n}d'  #!\n    return getattr(nn, name)(2)\n",
+        HEAD + "up = getattr(nn, 'ConvTranspose2d')(3, 4, 2)  #!\n",
+    ],
     "median": ["import paddle\ndef f(x):\n    return paddle.median(x, axis=-1)  #!\n"],
 }
 
 RIGHT: list[str] = [
+    HEAD
+    + """
+class Same(nn.Conv2D):
+    def __init__(self, cin, cout, size, stride):
+        super().__init__(cin, cout, size, stride)
+        self.stride, self.groups = stride, 1
+
+    def forward(self, x):
+        return F.conv2d(x, self.weight, stride=self.stride, groups=self.groups) * self._padding
+
+
+class Norm(nn.Layer):
+    def __init__(self, eps):
+        super().__init__()
+        self.eps = eps
+
+
+def build(n, name, norm=None, m=None, other=Norm):
+    norm = norm or nn.BatchNorm2D
+    if isinstance(m, Norm):
+        return m.eps
+    made = [norm(8, epsilon=1e-3, momentum=0.9), other(eps=1e-3), getattr(nn, f"Conv{n}D")(3, 4, 2), getattr(nn, name)()]
+    made.append(m.momentum if isinstance(m, nn.BatchNorm2D) or n else getattr(F, "conv2d"))
+    return made
+""",
     HEAD
     + """
 class Net(nn.Layer):

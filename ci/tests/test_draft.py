@@ -57,7 +57,8 @@ def load(folder: Path, name: str):
 def test_a_draft_computes_what_the_reference_does(tmp_path, capsys):
     run(ZOO, tmp_path / "draft")
     shown = capsys.readouterr().out
-    assert re.search(r"^draft: 3 files, (\d+) of \1 uses of torch converted, 0 lines not converted, 0 imports", shown, re.M)
+    left = "0 lines not converted, 0 imports of torch left"
+    assert re.search(rf"^draft: 4 files, (\d+) of \1 uses of torch converted, {left}, \d+ places mended$", shown, re.M)
     assert re.search(r"^draft/zoo/encoder.py:\d+: view: ", shown, re.M) and shown.endswith("lint: 2 findings\n")
     theirs, ours = load(ZOO, "zoo_torch"), load(tmp_path / "draft", "zoo_paddle")
     random = np.random.default_rng(5)
@@ -65,6 +66,7 @@ def test_a_draft_computes_what_the_reference_does(tmp_path, capsys):
     cases = {
         "Residual": (random.normal(size=(3, 3, 33, 32)).astype(np.float32),),
         "Encoder": (random.integers(0, 50, (3, 9)), mask),
+        "Padded": (random.normal(size=(3, 3, 13, 15)).astype(np.float32),),
     }
     for name, inputs in cases.items():
         reference, port = scramble(getattr(theirs, name)()), getattr(ours, name)()
@@ -72,6 +74,31 @@ def test_a_draft_computes_what_the_reference_does(tmp_path, capsys):
         to_paddle(reference, port, tmp_path)
         assert difference(*outputs(reference, port, inputs)) <= 1e-6
     assert ours.Residual().layers[0].bn2._momentum == 0.99  # torch's 0.01
+    norm = ours.Padded().units[0].norm
+    assert (norm._momentum, norm._epsilon) == (0.99, 1e-2)
+    assert ours.Padded().units[0].norm2._momentum == 0.99
+
+
+MENDED = {
+    "the docstring and imports from __future__ put first", "added: import paddle.nn as nn",
+    "self.stride -> self._stride", "self.kernel_size -> self._kernel_size", "m.out_channels -> m._out_channels",
+    "m.eps -> m._epsilon", "head.out_channels -> head._out_channels", "'ConvTranspose{}d' -> 'Conv{}DTranspose'",
+    "eps -> norm_layer(num_features=cout, epsilon=0.001, momentum=1 - 0.01)", "inplace -> act_layer()",
+    "momentum -> self.second(cout, momentum=1 - (1 - 0.99))",
+}  # fmt: skip
+
+
+def test_what_was_mended_is_named(tmp_path, capsys):
+    run(ZOO / "zoo" / "padded.py", tmp_path / "draft")
+    shown = capsys.readouterr().out
+    lines = [match.groups() for match in re.finditer(r"^draft/padded.py:(\d+): mended: (.+)$", shown, re.M)]
+    assert {what for _, what in lines} >= MENDED and f", {len(lines)} places mended\n" in shown
+    text = (tmp_path / "draft/padded.py").read_text()
+    assert ast.get_docstring(ast.parse(text)).startswith("What PaConvert does not see")
+    compile(text, "padded.py", "exec")  # a from __future__ that is not the first statement would raise
+    for number, what in lines:
+        new = what.partition(" -> ")[2]
+        assert not new or new in text.split("\n")[int(number) - 1], (number, what)
 
 
 def test_what_was_not_converted_is_python_and_named(tmp_path, capsys):

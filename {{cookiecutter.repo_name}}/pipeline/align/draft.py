@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pipeline.align.draft_mend import mend
 from pipeline.align.errors import UserError
 from pipeline.align.paths import Paths
 from pipeline.align.settings import Settings
@@ -34,13 +35,15 @@ HELPERS = re.compile(r"^( *)sys\.path\.append\(\s*r?([\"']).+\2\s*\)$", re.M)
 
 @dataclass
 class Draft:
-    """What became of the code. `lines`: (file, line, text) of what was not converted; `imports`: the same, imports of torch."""
+    """What became of the code. `lines`: (file, line, text) of what was not converted; `imports`: the same, imports of torch;
+    `mended`: what draft_mend.py has changed."""
 
     files: int = 0
     calls: int = 0
     converted: int = 0
     lines: list[tuple[Path, int, str]] = field(default_factory=list)
     imports: list[tuple[Path, int, str]] = field(default_factory=list)
+    mended: list[tuple[Path, int, str]] = field(default_factory=list)
 
 
 def run(paths: Paths, cfg: Settings, source: Path, out: Path) -> int:
@@ -58,6 +61,7 @@ def run(paths: Paths, cfg: Settings, source: Path, out: Path) -> int:
         draft = _convert(python, source, files, Path(temporary).resolve() / "source", made)
         for path in sorted(made.rglob("*.py")):
             _finish(path, made, draft)
+        draft.mended = mend(made, {file: source / file if source.is_dir() else source for file in files})
         if out.is_dir():
             out.rmdir()
         os.replace(made, out)
@@ -171,10 +175,11 @@ def _finish(path: Path, made: Path, draft: Draft) -> None:
 
 def _print(paths: Paths, draft: Draft, out: Path) -> None:
     shown = out.relative_to(paths.root) if out.is_relative_to(paths.root) else out
-    for what, found in (("not converted", draft.lines), ("still imports torch", draft.imports)):
+    for what, found in (("not converted", draft.lines), ("still imports torch", draft.imports), ("mended", draft.mended)):
         for file, line, text in found:
             print(f"{shown / file}:{line}: {what}: {text}")
     left = f"{len(draft.lines)} lines not converted, {len(draft.imports)} imports of torch left"
+    left += f", {len(draft.mended)} places mended" if draft.mended else ""
     print(f"{shown}: {draft.files} files, {draft.converted} of {draft.calls} uses of torch converted, {left}")
 
 

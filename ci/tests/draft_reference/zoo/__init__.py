@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small models in the style of public PyTorch code, for PaConvert to translate."""
 from .encoder import Encoder
+from .padded import Padded
 from .residual import Residual
 
-__all__ = ["Encoder", "Residual"]
+__all__ = ["Encoder", "Padded", "Residual"]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline.align.lint.source import Source
+from pipeline.align.lint.torch_names import classes
 from pipeline.align.lint.values import UNKNOWN, evaluate
 
 _LOSS = "weight ignore_index reduction"
@@ -121,7 +122,8 @@ class Call:
 
 
 def calls(source: Source, project: Any) -> Iterator[Call]:
-    """Every call of something with a name in the file, also inside functools.partial() and as super().__init__()."""
+    """Every call of something with a name in the file, also inside functools.partial(), as super().__init__() and of a layer's
+    class that a variable may hold."""
     for node in source.nodes:
         if not isinstance(node, ast.Call):
             continue
@@ -132,6 +134,8 @@ def calls(source: Source, project: Any) -> Iterator[Call]:
             yield Call(node, name, source, project)
         elif base := _base_of_super(node, source):
             yield Call(node, base, source, project)
+        elif len(held := classes(node.func, source)) == 1:
+            yield Call(node, f"paddle.nn.{held.pop()}", source, project)
 
 
 def _dictionary(expr: ast.AST, source: Source) -> dict[str, ast.expr] | None:

@@ -12,12 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.align.errors import UserError
-from pipeline.align.lint import checks_code, checks_layers, checks_losses, checks_training  # noqa: F401  (they add their checks)
+from pipeline.align.lint import (  # noqa: F401  (they add their checks)
+    checks_code,
+    checks_layers,
+    checks_losses,
+    checks_names,
+    checks_training,
+)
 from pipeline.align.lint.calls import calls
 from pipeline.align.lint.checks import CALL_CHECKS, FILE_CHECKS
 from pipeline.align.lint.facts import TABLE
 from pipeline.align.lint.nearest import nearest
-from pipeline.align.lint.source import Source
+from pipeline.align.lint.source import DEEPEST, Source
 
 
 @dataclass(frozen=True, order=True)
@@ -60,6 +66,17 @@ class Project:
     def uses(self, name: str) -> bool:
         """Whether anything calls this function or class."""
         return name in self._names
+
+    def layer_bases(self, source: Source, owner: ast.ClassDef, depth: int = 0) -> set[str]:
+        """Paddle's layers ("Conv2D") that a class is derived from, directly or by classes of the port."""
+        found: set[str] = set()
+        for base in owner.bases:
+            name = source.dotted(base) or ""
+            if name.startswith("paddle.nn.") and name not in ("paddle.nn.Layer", "paddle.nn.Module"):
+                found.add(name[len("paddle.nn.") :])
+            elif isinstance(base, ast.Name) and base.id in self.classes and depth < DEEPEST:
+                found |= self.layer_bases(*self.classes[base.id], depth + 1)
+        return found
 
 
 def lint(targets: Sequence[Path], settings: dict[str, Any], root: Path) -> list[Finding]:

@@ -23,6 +23,7 @@ INNER = (
     (re.compile(r"^paddle\.nn\.initializer\.[a-z_]+\.(?=[A-Z])"), "paddle.nn.initializer."),
     (re.compile(r"^paddle\.optimizer\.(?!lr\.)[a-z_]+\.(?=[A-Z])"), "paddle.optimizer."),
     (re.compile(r"^paddle\.base\.param_attr\."), "paddle."),
+    (re.compile(r"^paddle\.nn\.Conv([123])d$"), r"paddle.nn.Conv\1D"),
 )
 
 
