@@ -124,6 +124,8 @@ def build_loss(cfg):
     "embedding-padding": [
         HEAD + "rows = nn.Embedding(10, 4, padding_idx=0)  #!\n",
         HEAD + "PAD = 1\nrows = nn.Embedding(10, 4, PAD)  #!\n",
+        HEAD + "rows = nn.Embedding(10, 4, 0, weight_attr=nn.initializer.Normal())  #!\n",
+        HEAD + "def f(ids, table):\n    return F.embedding(ids, table, padding_idx=0)  #!\n",
     ],
     "attention-mask": [
         HEAD
@@ -289,7 +291,7 @@ def unit(c, norm_layer=None):
         norm_layer = nn.BatchNorm2D
     return norm_layer(c, eps=1e-3)  #!
 """,
-        "from functools import partial\nfrom paddle import nn\nnorm = partial(nn.LayerNorm, eps=1e-6)  #!\n",
+        "from functools import partial\nfrom paddle import nn\nnorm = partial(nn.BatchNorm2D, eps=1e-6)  #!\n",
         HEAD + "def act(x, layer=nn.ReLU):\n    return layer(inplace=True)(x)  #!\n",
         HEAD
         + """

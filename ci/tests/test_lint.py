@@ -23,7 +23,7 @@ from conftest import REPO, TEMPLATE, sample
 from lint_snippets import HEAD, RIGHT, WRONG
 from pipeline.align import cli
 from pipeline.align.errors import UserError
-from pipeline.align.lint import calls, checks, explain, lint
+from pipeline.align.lint import calls, checks, explain, lint, torch_names
 from pipeline.align.lint.facts import TABLE
 from pipeline.align.paths import Paths
 
@@ -212,6 +212,57 @@ def test_the_command_line(repository, capsys):
     right = repository / "right.py"
     right.write_text("import paddle\n", encoding="utf-8")
     assert cli.main(["lint", str(right)]) == 0
+
+
+FILLED = """
+class Net(nn.Layer):
+    def __init__(self, vocabulary):
+        super().__init__()
+        self.rows, self.out = None, nn.Linear(4, 4)
+        self.words = nn.Embedding(vocabulary, 4, padding_idx=0)
+        for m in self.sublayers():
+            {}
+"""
+
+
+@pytest.mark.parametrize(("body", "note"), [
+    ("m.train()", True),
+    ("nn.initializer.Normal()(self.out.weight)", True),
+    ("nn.initializer.Normal()(self.words.weight)", False),
+    ("m = isinstance(m, (nn.Linear, nn.Embedding))", False),
+])  # fmt: skip
+def test_a_padding_row_is_a_fault_only_where_it_is_filled(repository, capsys, body, note):
+    (repository / "net.py").write_text(HEAD + FILLED.format(body), encoding="utf-8")
+    assert cli.main(["lint", str(repository / "net.py")]) == (0 if note else 1)
+    out = capsys.readouterr().out
+    assert out.startswith("net.py:9: " + ("note: " if note else "") + "embedding-padding: padding_idx is 0")
+    assert out.endswith("\n0 findings, 1 note\n" if note else "\n1 finding\n")
+
+
+LAYERS = {
+    "Conv1D": (3, 4, 3), "Conv2D": (3, 4, 3), "Conv3D": (3, 4, 3), "Conv1DTranspose": (3, 4, 3), "Conv2DTranspose": (3, 4, 3),
+    "Conv3DTranspose": (3, 4, 3), "Linear": (3, 4), "LayerNorm": (4,), "GroupNorm": (2, 4), "Embedding": (5, 4),
+    "SyncBatchNorm": (4,), "LSTM": (3, 4), "GRU": (3, 4), "SimpleRNN": (3, 4),
+    **{f"{name}{n}D": (4,) for name in ("BatchNorm", "InstanceNorm", "AvgPool", "MaxPool") for n in "123"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted({*torch_names.ATTRIBUTES, *torch_names.KEYWORDS}))
+def test_torchs_names_of_settings_are_not_paddles_and_paddles_are(name):
+    layer = getattr(paddle.nn, name)(*LAYERS.get(name, ()))
+    for theirs, ours in torch_names.ATTRIBUTES.get(name, {}).items():
+        assert not hasattr(layer, theirs), theirs
+        if ours is not None:
+            eval(ours.format("layer") if "{}" in ours else f"layer.{ours}", {"layer": layer})
+    for theirs, ours in torch_names.KEYWORDS.get(name, {}).items():
+        with pytest.raises(TypeError):
+            getattr(paddle.nn, name)(*LAYERS.get(name, ()), **{theirs: 1})
+        eval(f"build(*args, {ours.format(1)})", {"build": getattr(paddle.nn, name), "args": LAYERS.get(name, ())})
+
+
+def test_paddle_has_no_layers_with_torchs_numbers():
+    assert not any(hasattr(paddle.nn, name) for name in ("BatchNorm2d", "MaxPool2d", "ConvTranspose2d", "Dropout2d"))
+    assert all(hasattr(paddle.nn, name) for name in ("BatchNorm2D", "MaxPool2D", "Conv2DTranspose", "Dropout2D"))
 
 
 @pytest.mark.parametrize(

@@ -231,14 +231,14 @@ def _compare(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
 def _lint(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:
     import json
 
-    from pipeline.align.lint import lint
+    from pipeline.align.lint import lint, summary
 
     findings = lint(args.paths or [paths.tree("paddle")], cfg.to_dict(), paths.root)
     if args.json:
         print(json.dumps([one.to_json() for one in findings], indent=1))
     else:
-        print(*findings, f"{len(findings)} finding{'' if len(findings) == 1 else 's'}", sep="\n")
-    return 1 if findings else 0
+        print(*findings, summary(findings), sep="\n")
+    return 1 if any(not one.note for one in findings) else 0
 
 
 def _explain(args: argparse.Namespace, paths: Paths, cfg: Settings) -> int:

@@ -185,11 +185,11 @@ def _print(paths: Paths, draft: Draft, out: Path) -> None:
 
 def _lint(paths: Paths, cfg: Settings, out: Path) -> None:
     """What lint says about the draft."""
-    from pipeline.align.lint import lint
+    from pipeline.align.lint import lint, summary
 
     try:
         findings = lint([out], cfg.to_dict(), paths.root)
     except UserError as error:
         print(f"lint: {error}")
         return
-    print(*findings, f"lint: {len(findings)} finding{'' if len(findings) == 1 else 's'}", sep="\n")
+    print(*findings, f"lint: {summary(findings)}", sep="\n")

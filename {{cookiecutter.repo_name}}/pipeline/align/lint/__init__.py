@@ -11,6 +11,6 @@ to look for in checks_*.py.
 
 from __future__ import annotations
 
-from pipeline.align.lint.run import Finding, lint
+from pipeline.align.lint.run import Finding, lint, summary
 
-__all__ = ["Finding", "lint"]
+__all__ = ["Finding", "lint", "summary"]

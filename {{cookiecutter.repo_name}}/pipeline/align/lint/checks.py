@@ -17,6 +17,11 @@ CallCheck = Callable[[Call], "bool | str"]
 #: What a check of a file yields: (node, detail) per finding.
 FileCheck = Callable[[Source, Any], Iterator[tuple[ast.AST, str]]]
 
+
+class Note(str):
+    """A detail of what is a fault only with numbers that the code does not show."""
+
+
 CALL_CHECKS: dict[str, list[tuple[str, CallCheck]]] = {}
 FILE_CHECKS: list[tuple[str, FileCheck]] = []
 

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from pipeline.align.lint.calls import Call
-from pipeline.align.lint.checks import on_call, on_file
+from pipeline.align.lint.checks import Note, on_call, on_file
 from pipeline.align.lint.source import Source
 from pipeline.align.lint.values import UNKNOWN, evaluate
 
@@ -72,14 +73,16 @@ def _same(call: Call) -> bool:
 
 @on_call("conv-transpose-positions", *(f"nn.Conv{n}DTranspose" for n in "23"))
 def _transposed(call: Call) -> bool | str:
-    return f"{call.count} arguments by position" if call.count > 6 and not call.open else False
+    seventh = ast.unparse(call.node.args[6]) if call.count > 6 else ""
+    return f"{call.count} arguments by position" if call.count > 6 and not call.open and "dilation" not in seventh else False
 
 
 @on_call("maxpool-positions", *MAX_POOLS)
 def _max_pool(call: Call) -> bool | str:
     given = call.args.get("return_mask")
     number = isinstance(given, ast.Constant) and type(given.value) is int
-    return f"{call.count} arguments by position" if number and call.count > MAX_POOLS[call.name[7:]] else False
+    dilation = number or given is not None and "dilation" in ast.unparse(given)
+    return f"{call.count} arguments by position" if dilation and call.count > MAX_POOLS[call.name[7:]] else False
 
 
 @on_call("grid-sample-corners", "nn.functional.grid_sample", "nn.functional.affine_grid")
@@ -97,7 +100,25 @@ def _padding_idx(call: Call) -> bool | str:
     if not call.given("padding_idx"):
         return False
     row = call.value("padding_idx")
-    return True if row is UNKNOWN else f"padding_idx is {row}"
+    detail = "padding_idx is given" if row is UNKNOWN else f"padding_idx is {row}"
+    if call.name.endswith(".embedding") or call.given("weight_attr") or _drawn_again(call):
+        return detail
+    return Note(f"{detail} and nothing here fills that row")
+
+
+def _drawn_again(call: Call) -> bool:
+    """Whether the port gives an Embedding other weights: the layer's .weight is used, or all Embeddings are looked for."""
+    parent = call.source.parents.get(call.node)
+    kept = ast.unparse(parent.targets[0]) if isinstance(parent, ast.Assign) else ""
+    for source in call.project.sources:
+        for node in source.nodes:
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance" and len(node.args) == 2:
+                if re.search(r"\bEmbedding\b", ast.unparse(node.args[1])):
+                    return True
+            if isinstance(node, ast.Attribute) and node.attr == "weight" and source is call.source and kept:
+                if ast.unparse(node.value).rpartition(".")[2] == kept.rpartition(".")[2]:
+                    return True
+    return False
 
 
 @on_call("kaiming-slope", "nn.initializer.KaimingUniform", "nn.initializer.KaimingNormal")

@@ -99,7 +99,20 @@ def _decay_names(call: Call) -> bool | str:
 
 @on_call("adamw-regularizer", "ParamAttr")
 def _regularizer(call: Call) -> bool:
-    return call.given("regularizer") and call.project.uses("paddle.optimizer.AdamW")
+    others = any(call.project.uses(f"paddle.optimizer.{name}") for name in OPTIMIZERS if name != "AdamW")
+    return call.given("regularizer") and call.project.uses("paddle.optimizer.AdamW") and not others and not _chosen(call.project)
+
+
+def _chosen(project: Any) -> bool:
+    """Whether the optimizer is looked up by a name, so that AdamW is but one of them."""
+    return any(
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "getattr"
+        and bool(node.args)
+        and source.dotted(node.args[0]) == "paddle.optimizer"
+        for source in project.sources
+        for node in source.nodes
+    )
 
 
 @on_call("momentum-default", "optimizer.Momentum")

@@ -149,7 +149,7 @@ LAYERS = (
         "a table of ones: outputs differ by {n}",
         1.0,
         1,
-        "use parity.Embedding, or `# lint: ok embedding-padding` where the row is always zero",
+        "use parity.Embedding where the reference's row is not zero, as after an initialisation of all weights",
     ),
     Fact(
         "attention-mask",

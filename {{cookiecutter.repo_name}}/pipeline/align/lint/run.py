@@ -20,7 +20,7 @@ from pipeline.align.lint import (  # noqa: F401  (they add their checks)
     checks_training,
 )
 from pipeline.align.lint.calls import calls
-from pipeline.align.lint.checks import CALL_CHECKS, FILE_CHECKS
+from pipeline.align.lint.checks import CALL_CHECKS, FILE_CHECKS, Note
 from pipeline.align.lint.facts import TABLE
 from pipeline.align.lint.nearest import nearest
 from pipeline.align.lint.source import DEEPEST, Source
@@ -28,16 +28,17 @@ from pipeline.align.lint.source import DEEPEST, Source
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One construct. `file` is relative to the repository where it lies in it."""
+    """One construct. `file` is relative to the repository where it lies in it; `note`: it may well be right as it is."""
 
     file: str
     line: int
     rule: str
     reason: str
     fix: str
+    note: bool = False
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.rule}: {self.reason}; {self.fix}"
+        return f"{self.file}:{self.line}: {'note: ' if self.note else ''}{self.rule}: {self.reason}; {self.fix}"
 
     def to_json(self) -> dict[str, Any]:
         """The finding as a dictionary."""
@@ -88,6 +89,13 @@ def lint(targets: Sequence[Path], settings: dict[str, Any], root: Path) -> list[
     return sorted({finding for source in sources for finding in _look(source, project)})
 
 
+def summary(findings: Sequence[Finding]) -> str:
+    """How many findings there are, and how many notes beside them."""
+    notes = sum(one.note for one in findings)
+    counts = [(len(findings) - notes, "finding"), *([(notes, "note")] if notes else [])]
+    return ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts)
+
+
 def _files(targets: Iterable[Path]) -> list[Path]:
     found: dict[Path, None] = {}
     for target in targets:
@@ -135,4 +143,4 @@ def _look(source: Source, project: Project) -> Iterator[Finding]:
         if not any(rule in source.silenced.get(line, ()) for line in lines):
             fact = TABLE[rule]
             reason = f"{detail}: {fact.difference}" if isinstance(detail, str) and detail else fact.difference
-            yield Finding(source.shown, node.lineno, rule, reason, fact.fix)
+            yield Finding(source.shown, node.lineno, rule, reason, fact.fix, isinstance(detail, Note))

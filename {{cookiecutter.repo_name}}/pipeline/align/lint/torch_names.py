@@ -18,6 +18,8 @@ _CONV = {name: f"_{name}" for name in _CHANNELS}
 _NORM = {"num_features": "_num_features", "eps": "_epsilon", "momentum": "(1 - {}._momentum)", "affine": None}
 _STATS = {"running_mean": "_mean", "running_var": "_variance"}
 _RNN = {"batch_first": "(not {}.time_major)", "bidirectional": "({}.num_directions == 2)"}
+_AVG = {"count_include_pad": "(not {}.exclusive)"}
+_MAX = {"return_indices": "return_mask", "dilation": None}
 #: Paddle's class -> torch's attribute -> Paddle's, as an expression where {} stands for the layer, or None.
 ATTRIBUTES: dict[str, dict[str, str | None]] = {
     **{f"Conv{n}D{kind}": _CONV for n in "123" for kind in ("", "Transpose")},
@@ -27,8 +29,10 @@ ATTRIBUTES: dict[str, dict[str, str | None]] = {
     "LayerNorm": {"normalized_shape": "_normalized_shape", "eps": "_epsilon", "elementwise_affine": None},
     "GroupNorm": {"num_groups": "_num_groups", "num_channels": "_num_channels", "eps": "_epsilon", "affine": None},
     "Embedding": {"num_embeddings": "_num_embeddings", "embedding_dim": "_embedding_dim"},
-    **{f"AvgPool{n}D": {"kernel_size": "ksize", "count_include_pad": "(not {}.exclusive)"} for n in "123"},
-    **{f"MaxPool{n}D": {"kernel_size": "ksize", "return_indices": "return_mask", "dilation": None} for n in "123"},
+    "AvgPool1D": _AVG,
+    "MaxPool1D": _MAX,
+    **{f"AvgPool{n}D": {"kernel_size": "ksize", **_AVG} for n in "23"},
+    **{f"MaxPool{n}D": {"kernel_size": "ksize", **_MAX} for n in "23"},
     "PReLU": {"weight": "_weight", "num_parameters": "_num_parameters"},
     "LeakyReLU": {"negative_slope": "_negative_slope"},
     "Softmax": {"dim": "_axis"},
@@ -46,8 +50,6 @@ KEYWORDS: dict[str, dict[str, str]] = {
     "Linear": _BIAS,
     **{name: {**_AFFINE, "track_running_stats": ""} for name in ("BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "SyncBatchNorm")},
     **{f"InstanceNorm{n}D": {**_AFFINE, "track_running_stats": ""} for n in "123"},
-    "LayerNorm": _EPS,
-    "GroupNorm": _AFFINE,
     **{f"AvgPool{n}D": {"count_include_pad": "exclusive=not {}"} for n in "123"},
     **{f"MaxPool{n}D": {"return_indices": "return_mask={}"} for n in "123"},
     **{name: _INPLACE for name in ("ReLU", "ReLU6", "LeakyReLU", "ELU", "Hardswish", "Hardsigmoid", "Dropout2D", "Dropout3D")},
