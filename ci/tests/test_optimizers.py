@@ -86,6 +86,13 @@ def test_the_wrong_scope_of_clearing_is_named(gan, setting, wrong, words):
     assert "train.clear_grad" in line and "clear of update()" in line
 
 
+def test_a_training_step_on_one_side_only_is_named(gan):
+    edit(gan / "paddle/port.py", ("def training_step(", "def my_training_step("))
+    said = python(gan, "-m", "pipeline", "align", "4", status=1).stdout
+    line = next(line for line in said.splitlines() if line.startswith("backward: red"))
+    assert "the reference updates discriminator, generator" in line and "paddle/port.py has no training_step" in line
+
+
 def test_lr_and_losses_are_in_the_history_by_name(gan):
     python(gan, "-m", "pipeline", "run", "5")
     history = {side: yaml.safe_load((gan / f"pipeline/work/train_{side}.json").read_text()) for side in ("torch", "paddle")}
@@ -99,9 +106,29 @@ def test_lr_and_losses_are_in_the_history_by_name(gan):
     assert np.abs(np.subtract(history["torch"]["loss:generator"], history["paddle"]["loss:generator"])).max() < 1e-5
 
 
+#: A generator that learns at every third step of the discriminator.
+RARELY = (
+    "    score = model.score(made)\n",
+    '    if update.done["discriminator"] % 3:\n        return {"discriminator": first}\n    score = model.score(made)\n',
+)
+
+
+def test_updates_are_counted(gan):
+    for file in ("torch_ref/reference.py", "paddle/port.py"):
+        edit(gan / file, RARELY)
+    assert set(verdicts(gan, status=0).values()) == {"green"}
+    edit(gan / "paddle/port.py", ("% 3:", "% 2:"))
+    said = python(gan, "-m", "pipeline", "align", "4", status=1).stdout
+    line = next(line for line in said.splitlines() if line.startswith("backward: red"))
+    assert "the reference updates discriminator, discriminator, discriminator, generator" in line
+    assert "the port discriminator, discriminator, generator" in line
+
+
 @pytest.mark.parametrize("side", SIDES)
-def test_resuming_gives_the_same_bits(gan, side):
+@pytest.mark.parametrize("edits", [(), (RARELY,)], ids=["every step", "every third step"])
+def test_resuming_gives_the_same_bits(gan, side, edits):
     inside = SIDES[side][1]
+    edit(gan / side / SIDES[side][0], *edits)
     options = ["train.print_freq=1", "train.save_freq=1"]
     python(gan, f"{side}/train.py", "-o", *options, "train.output_dir=output/whole")
     again = ["-o", *options, "train.output_dir=output/again"]
@@ -114,7 +141,8 @@ def test_resuming_gives_the_same_bits(gan, side):
     python(gan, f"{side}/train.py", "--resume", *again)
     whole, other = (load_file(gan / "output" / name / inside / "latest.safetensors") for name in ("whole", "again"))
     assert whole.keys() == other.keys() and any("optimizer/generator/" in name for name in whole)
-    assert any("gradient/discriminator." in name for name in whole)  # train.clear_grad: optimizer leaves it for the next step
+    if not edits:  # train.clear_grad: optimizer leaves what the generator's loss gave the discriminator
+        assert any("gradient/discriminator." in name for name in whole)
     assert all(np.array_equal(whole[name], other[name]) for name in whole)
 
 

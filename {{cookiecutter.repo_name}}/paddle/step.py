@@ -20,6 +20,22 @@ from pipeline.align.errors import PortError, UserError
 AMP_TYPES = {"bf16": "bfloat16", "fp16": "float16"}
 
 
+class Update:
+    """What training_step calls for every step of an optimizer. `done`: how many each has made, in this and earlier iterations."""
+
+    def __init__(self, stepper: Stepper):
+        self._stepper, self.done = stepper, dict.fromkeys(stepper.optimizers, 0)
+
+    def __call__(self, name: str, loss: paddle.Tensor, clear: str | None = None) -> None:
+        """Backward of the scalar `loss`, and a step of the optimizer `name`; then gradients are cleared.
+
+        `clear`: "model", those of all of the model, or "optimizer", those of that optimizer's parameters, so that what the loss
+        leaves elsewhere adds to the next one; by default train.clear_grad. PortError for a loss that is not finite.
+        """
+        self._stepper.step_for(name, loss, clear)
+        self.done[name] += 1
+
+
 class Stepper:
     """Takes the steps of one training. Settings: train.amp, accumulate, clip_grad_norm and clear_grad."""
 
@@ -32,6 +48,7 @@ class Stepper:
         self.loss_function = port.build_loss(cfg)
         # Paddle computes in float32 on a CPU whatever auto_cast says, with a warning for every call.
         self.amp = cfg.train.amp if paddle.get_device() != "cpu" else None
+        self.update = Update(self)
         self.scaler = paddle.amp.GradScaler(enable=self.amp == "fp16")
 
     def __call__(self, batch: tuple[paddle.Tensor, ...], weight: float) -> dict[str, float]:
@@ -70,12 +87,8 @@ class Stepper:
         values = ranks.total([loss.item() * weight for loss in losses.values()])
         return {name: value / ranks.count() for name, value in zip(losses, values)}
 
-    def update(self, name: str, loss: paddle.Tensor, clear: str | None = None) -> None:
-        """Backward of the scalar `loss`, and a step of the optimizer `name`; then gradients are cleared.
-
-        `clear`: "model", those of all of the model, or "optimizer", those of that optimizer's parameters, so that what the loss
-        leaves elsewhere adds to the next one; by default train.clear_grad. PortError for a loss that is not finite.
-        """
+    def step_for(self, name: str, loss: paddle.Tensor, clear: str | None) -> None:
+        """One update, see Update."""
         if name not in self.optimizers:
             raise PortError(f"training_step updates {name!r}, but build_optimizer has {', '.join(self.optimizers)}")
         if not math.isfinite(loss.item()):

@@ -194,6 +194,7 @@ class Training:
             "order_sha256": self.history["order_sha256"],
             "schedules": {name: one.state_dict() for name, one in self.schedules.items() if hasattr(one, "state_dict")},
             "scaler": scaler_state(self.stepper.scaler),
+            "done": self.stepper.update.done,
             "generators": generators,
             "settings": flatten(self.cfg.to_dict()),
         }
@@ -217,6 +218,7 @@ class Training:
             restore_optimizer(self.model, optimizer, parts[f"optimizer/{name}"])
         load_weights(self.model, path)
         restore_gradients(self.model, parts["gradient"])
+        self.stepper.update.done.update(values["done"])
         self.history.update({name: array.tolist() for name, array in parts["history"].items()})
         self.history["order_sha256"] = values["order_sha256"]
         self.epoch, self.position = values["epoch"], values["position"]

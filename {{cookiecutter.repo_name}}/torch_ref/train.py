@@ -196,6 +196,7 @@ class Training:
             "schedules": {name: one.state_dict() for name, one in self.schedules.items() if hasattr(one, "state_dict")},
             "groups": {name: optimizer_groups(optimizer) for name, optimizer in self.optimizers.items()},
             "scaler": self.stepper.scaler.state_dict(),
+            "done": self.stepper.update.done,
             "generators": generators,
             "settings": flatten(self.cfg.to_dict()),
         }
@@ -219,6 +220,7 @@ class Training:
             restore_optimizer(self.model, optimizer, parts[f"optimizer/{name}"], values["groups"][name])
         load_weights(self.model, path)
         restore_gradients(self.model, parts["gradient"])
+        self.stepper.update.done.update(values["done"])
         self.history.update({name: array.tolist() for name, array in parts["history"].items()})
         self.history["order_sha256"] = values["order_sha256"]
         self.epoch, self.position = values["epoch"], values["position"]

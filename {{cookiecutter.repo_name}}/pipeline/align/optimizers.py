@@ -64,7 +64,7 @@ class Optimizers:
 
 
 class Updates:
-    """The `update` that step 4 gives to training_step: what Stepper.update does, watched.
+    """The `update` that step 4 gives to training_step: what Update in step.py does, watched. `done`: as there.
 
     `made`: for every update of all iterations its name and the parameters that had a gradient before its backward pass;
     `gradients`: of every optimizer's parameters, at its first step; `of_update`: the number of that update, from 1.
@@ -75,6 +75,7 @@ class Updates:
         self.made: list[tuple[str, list[str]]] = []
         self.gradients: dict[str, np.ndarray] = {}
         self.of_update: dict[str, int] = {}
+        self.done = dict.fromkeys(optimizers.pairs, 0)
 
     def __call__(self, name: str, loss: Any, clear: str | None = None) -> None:
         context, backend = self._context, self._context.backend
@@ -90,3 +91,4 @@ class Updates:
         if (clear or context.cfg.train.clear_grad) == "model":
             backend.clear_gradients(self._model)
         backend.zero_grad(optimizer)
+        self.done[name] += 1
