@@ -256,6 +256,133 @@ def test_the_label(reference, case, capsys):
         assert about["label"]["seen_in"] == source and len(batch) == 2 and batch[-1].tolist() == list(range(6))
 
 
+STEP = "F.cross_entropy(net{}(images + {})['logits'], labels).backward()\n"
+#: Ways to call the model: (program, added to the images, whether the label is seen).
+WAYS = {
+    "forward itself": ("net = Net()\nfor add in (0, 5, 7):\n    " + STEP.format(".forward", "add")[:-12], 5, True),
+    "forward itself, once": ("net = Net()\n" + STEP.format(".forward", "3"), 3, False),
+    "a trial without gradients": (
+        "net = Net().eval()\nwith torch.no_grad():\n    net(images[:1].clone())\nnet.train()\n" + STEP.format("", "2"), 2, True),
+    "only without gradients": ("net = Net()\nwith torch.no_grad():\n    net(images + 1)\n    net(images)\n", 1, False),
+    "data parallel and compiled": ("net = nn.DataParallel(torch.compile(Net()))\n" + STEP.format("", "4"), 4, True),
+    "a main function that exits": ("""
+import argparse, sys
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--add", type=float, default=6)
+    add, net = parser.parse_args().add, Net()
+    """ + STEP.format("", "add") + """
+if __name__ == "__main__":
+    sys.exit(main())
+""", 6, True),
+    "everything is caught": ("""
+net, add = Net(), 0
+while True:
+    try:
+        add += 1
+        """ + STEP.format("", "add") + """
+    except BaseException as error:
+        print(error)
+""", 1, True),
+    "a file beside the program": (
+        "torch.save(images, 'data.pt')\nimages, net = torch.load('data.pt'), Net()\n" + STEP.format("", "8"), 8, True),
+    "workers": ("""
+from torch.utils.data import DataLoader, TensorDataset
+net = Net()
+for images, labels in DataLoader(TensorDataset(images, labels), batch_size=8, num_workers=2, persistent_workers=True):
+    """ + STEP.format("", "9"), 9, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_to_call_the_model(reference, way):
+    program, add, label = WAYS[way]
+    about, arrays, _ = run(script(reference, program))
+    assert about["module"] == "models.net.Net" and about["arguments"][0]["name"] == "images"
+    assert np.array_equal(arrays["images"], IMAGES + np.float32(add))
+    assert ("label" in arrays) is label and (not label or arrays["label"].tolist() == list(range(8)))
+    assert about["outputs"] or way == "forward itself, once"
+    assert about["place"].startswith("train.py:")
+
+
+def test_forward_itself_once_with_other_arguments_by_then(reference):
+    text = refused(script(reference, """
+class Other(Net):
+    def forward(self, images):
+        images = images + 1
+        return super().forward(images)
+Other().forward(images)
+"""), [sys.executable, "train.py"])  # fmt: skip
+    assert "called forward() of train.Other once, without its __call__, and it changed its arguments" in text
+
+
+@pytest.mark.parametrize("command", [
+    "import subprocess, sys; subprocess.run([sys.executable, 'train.py'], env={})",
+    "import subprocess, sys; subprocess.check_call(sys.executable + ' train.py', shell=True, env={'PYTHONPATH': '.'})",
+    "import os, sys; os.environ['PYTHONPATH'] = '.'; os.system('python train.py')",
+])  # fmt: skip
+def test_a_program_that_is_started_with_other_variables(reference, command, monkeypatch):
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    about, arrays, _ = run(reference, sys.executable, "-c", command)
+    assert about["module"] == "models.net.Net" and np.array_equal(arrays["images"], IMAGES)
+
+
+def test_a_shell_script_that_sets_the_path(reference, monkeypatch):
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    (reference / "run.sh").write_text("export PYTHONPATH=./models\ncd .\nPYTHONPATH=. python -u train.py --name 'a b'\n")
+    about, arrays, _ = run(reference, "bash", "run.sh")
+    assert about["module"] == "models.net.Net" and np.array_equal(arrays["images"], IMAGES)
+
+
+def test_inputs_that_are_objects(reference):
+    """A dataclass, an ordered dictionary with attributes, a named tuple, and None."""
+    about, arrays, _ = run(script(reference, """
+import collections, dataclasses
+@dataclasses.dataclass
+class Batch:
+    images: torch.Tensor
+    sizes: list
+    note: str = "note"
+class Outputs(collections.OrderedDict):
+    def __getattr__(self, name):
+        return self[name]
+Pair = collections.namedtuple("Pair", "left right")
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+    def forward(self, batch, outputs=None, pair=None, *rest, **more):
+        return Outputs(logits=self.net(batch.images)["logits"])
+Wide()(Batch(images, [labels, None]), Outputs(hidden=images[0]), Pair(labels, None), None, flag=True)
+"""))  # fmt: skip
+    assert set(arrays) == {"batch.images", "batch.sizes[0]", "outputs.hidden", "pair.left"}
+    texts = {leaf["name"]: leaf["text"] for leaf in about["arguments"] if "text" in leaf}
+    assert texts == {"batch.sizes[1]": "None", "batch.note": "'note'", "pair.right": "None", "rest[0]": "None", "flag": "True"}
+    assert [leaf["name"] for leaf in about["outputs"]] == ["output.logits"]
+
+
+def test_the_batch_of_an_earlier_call_goes_where_the_new_one_does_not_fit(reference, capsys):
+    out = run(reference)[2]
+    assert (out / "reference_batch.npz").exists()
+    run(script(reference, "nn.Linear(3, 4)(torch.ones(3))\nNet()(images, extra=images[:3])\n"), module="Net")
+    assert not (out / "reference_batch.npz").exists()
+    assert f"removed: {out}/reference_batch.npz, the batch of an earlier call\n" in capsys.readouterr().out
+
+
+def test_the_output_in_the_documents_is_real(tmp_path, monkeypatch, capsys):
+    from pipeline.align import cli
+
+    where = tmp_path / "port"
+    subprocess.run(["cp", "-r", sample(), where], check=True)
+    monkeypatch.chdir(where)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(cli, "Paths", lambda: Paths(where))
+    assert cli.main(["probe", "--", "python", "torch_ref/train.py"]) == 0
+    shown = capsys.readouterr().out
+    for readme in sample().glob("README*.md"):
+        assert f"```\n{shown}```" in readme.read_text(encoding="utf-8"), readme
+
+
 def test_a_call_that_fails(reference, capsys):
     about, arrays, _ = run(script(reference, "Net()(images.double())\n"))
     assert about["error"].startswith("RuntimeError: ") and arrays["images"].dtype == np.float64
@@ -321,9 +448,9 @@ def test_what_runs_in_the_reference_is_old_python():
     """The reference may need a Python that the kit does not run on; `ast` has kept the grammar of 3.6 apart from few words."""
     import ast
 
-    for name in ("injected.py", "injected_store.py"):
+    for name in ("injected.py", "injected_calls.py", "injected_store.py"):
         text = (TEMPLATE / "pipeline/align/probe" / name).read_text(encoding="utf-8")
         tree = ast.parse(text, feature_version=(3, 6))
         imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         imported |= {alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-        assert imported <= {*sys.stdlib_module_names, "torch", "reprod_probe_store"} - {"__future__"}
+        assert imported <= {*sys.stdlib_module_names, "torch", "reprod_probe_calls", "reprod_probe_store"} - {"__future__"}

@@ -57,6 +57,9 @@ def run(paths: Paths, cfg: Settings, command: Sequence[str], cwd: Path, module: 
         write_batch(batch_file, call.batch(size))
         written.append(batch_file)
         print(f"\nfor port.yaml:\n\n{show.section(call, cfg.fake_data.seed, size)}")
+    elif batch_file.exists():
+        batch_file.unlink()
+        print(f"\nremoved: {_shown(batch_file, paths)}, the batch of an earlier call")
     print(f"\nwritten: {', '.join(_shown(path, paths) for path in written)}")
     if misfit is not None:
         print(f"no batch for step 1 and no fake_data section: {misfit}; batches have the samples along every first axis")

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs inside the reference's own Python, as its sitecustomize: waits for torch and records one call of a module.
 
-launch.py copies this file and injected_store.py to a temporary folder that comes first on PYTHONPATH. Only the standard library
-is used, in syntax that Python 3.6 reads, because the reference may need an old interpreter. Recorded into the folder of the
-variable REPROD_PROBE: the arguments before the call, what the call returned, and the target of the loss that follows; then the
-process ends. Nothing else is changed: no file of the reference is touched.
+launch.py copies this file, injected_calls.py and injected_store.py to a temporary folder that comes first on PYTHONPATH.
+Only the standard library is used, in syntax that Python 3.6 reads, because the reference may need an old interpreter.
+Recorded into the folder of the variable REPROD_PROBE: the arguments before the call, what the call returned, and the target
+of the loss that follows; then the process ends. Nothing else is changed: no file of the reference is touched.
 """
 
 import atexit
@@ -18,13 +18,12 @@ import os
 import sys
 import types
 
+from reprod_probe_calls import MODULE, direct, given, inside, is_named, named, place, title
 from reprod_probe_store import FOLDER, WATCHED, Store, save
 
-MODULE = os.environ.get("REPROD_PROBE_MODULE", "")
 TARGET = "torch.nn.modules.module"
-#: What wraps a module and passes its arguments on.
-WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "OptimizedModule")
-
+#: What a Python that is started from this one needs, so that the probe is in it too.
+VARIABLES = ("REPROD_PROBE", "REPROD_PROBE_MODULE", "REPROD_PROBE_HOOK", "PYTHONDONTWRITEBYTECODE", "TORCHDYNAMO_DISABLE")
 #: What the code of a loss function is replaced by: it must find its way from the function's own globals.
 STUB = "def stub(*args, **kwargs): return __import__('reprod_probe_store').WATCHED[{!r}](*args, **kwargs)"
 
@@ -47,10 +46,14 @@ def mark(kind):
 
 
 class Finder:
-    """Lets torch be imported as always, and patches Module.__call__ right after its module has run."""
+    """Lets a module be imported as always, and calls `ready` with it right after it has run."""
+
+    def __init__(self, name, ready):
+        self.name, self.ready = name, ready
+        sys.meta_path.insert(0, self)
 
     def find_spec(self, name, path=None, target=None):
-        if name != TARGET:
+        if name != self.name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -59,77 +62,53 @@ class Finder:
         def exec_module(module):
             spec.loader.__dict__.pop("exec_module", None)
             run(module)
-            mark("torch")
-            Probe(module.Module)
+            self.ready(module)
 
         spec.loader.exec_module = exec_module
         return spec
 
 
-def title(kind):
-    """Dotted name of a class; one of the script itself is named by the script's file."""
-    module = kind.__module__
-    main = sys.modules.get("__main__")
-    if module == "__main__":
-        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-        module = spec.name if spec else os.path.splitext(os.path.basename(file))[0] if file else module
-    return f"{module}.{kind.__qualname__}"
+def torch_ready(module):
+    """torch's Module class is there."""
+    mark("torch")
+    Probe(module.Module)
 
 
-def is_named(name):
-    """Whether REPROD_PROBE_MODULE names this class: by its name, by the end of its path, or by a package that passes it on."""
-    package, _, own = MODULE.rpartition(".")
-    return ("." + name).endswith("." + MODULE) or bool(package) and name.startswith(package + ".") and name.endswith("." + own)
+def subprocess_ready(module):
+    """Let programs that are started with other variables have the probe too."""
+    original = module.Popen.__init__
+    kept = {name: os.environ[name] for name in VARIABLES if name in os.environ}
 
+    @functools.wraps(original)
+    def start(self, *args, **kwargs):
+        if FOLDER and os.path.isdir(FOLDER):
+            bound = inspect.signature(original).bind(self, *args, **kwargs).arguments
+            env = dict(os.environ if bound.get("env") is None else bound["env"], **kept)
+            hook, path = kept.get("REPROD_PROBE_HOOK", ""), env.get("PYTHONPATH", "")
+            if hook and hook not in path.split(os.pathsep):
+                env["PYTHONPATH"] = os.pathsep.join(filter(None, [hook, path]))
+            if len(args) > 10:  # env by position
+                args = args[:10] + (env,) + args[11:]
+            else:
+                kwargs["env"] = env
+        original(self, *args, **kwargs)
 
-def inside(module):
-    """The module itself, then what its wrappers wrap."""
-    found = [module]
-    while type(module).__name__ in WRAPPERS:
-        module = getattr(module, "_orig_mod", None) or module.module
-        found.append(module)
-    return found
-
-
-def place():
-    """File and line of the call: the first frame outside of torch and of this file."""
-    frame = sys._getframe(1)
-    torch = os.path.dirname(sys.modules["torch"].__file__) + os.sep
-    while frame.f_back and (frame.f_code.co_filename == __file__ or frame.f_code.co_filename.startswith(torch)):
-        frame = frame.f_back
-    name = frame.f_code.co_filename
-    return f"{os.path.relpath(name) if name.startswith(os.getcwd() + os.sep) else name}:{frame.f_lineno}"
-
-
-def named(module, args, kwargs):
-    """[(name, value)] of a call's arguments, as the module's forward names them."""
-    try:
-        signature = inspect.signature(module.forward)
-        bound = signature.bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):
-        return [(f"arg{index}", value) for index, value in enumerate(args)] + list(kwargs.items())
-    found = []
-    for name, value in bound.items():
-        kind = signature.parameters[name].kind
-        if kind is inspect.Parameter.VAR_POSITIONAL:
-            found += [(f"{name}[{index}]", part) for index, part in enumerate(value)]
-        elif kind is inspect.Parameter.VAR_KEYWORD:
-            found += list(value.items())
-        else:
-            found.append((name, value))
-    return found
+    module.Popen.__init__ = start
 
 
 class Probe:
     """Takes the place of Module.__call__ until the call has come."""
 
     def __init__(self, base):
-        self.base, self.original, self.matches, self.called = base, base.__call__, {}, []
-        probe = self
+        self.base, self.original, self.matches, self.called, self.watched = base, base.__call__, {}, [], None
+        self.loss, probe = None, self
 
         @functools.wraps(self.original)
         def call(module, *args, **kwargs):
-            if not probe.wanted(module) or not probe.claim():
+            owner, frame = direct(module) if probe.watched is None else (None, None)
+            if owner is not None and probe.wanted(owner):
+                probe.watch(owner, frame)
+            if probe.watched is not None or not probe.wanted(module) or not probe.claim():
                 return probe.original(module, *args, **kwargs)
             return probe.record(module, args, kwargs)
 
@@ -137,9 +116,36 @@ class Probe:
         atexit.register(self.report)
 
     def report(self):
-        """At the end of a process: the classes that were called."""
+        """At the end of a process: the classes that were called, and the only call of a forward() where it has come once."""
         if os.path.isdir(FOLDER):
             save(f"called-{os.getpid()}.json", self.called)
+            if self.watched == os.getpid() and not os.path.exists(os.path.join(FOLDER, "call.json")):
+                for name in ("call.bin", "call.json"):
+                    if os.path.exists(os.path.join(FOLDER, "once-" + name)):
+                        os.replace(os.path.join(FOLDER, "once-" + name), os.path.join(FOLDER, name))
+
+    def watch(self, module, frame):
+        """model.forward(x): too late for what it returns, so the next one is recorded; this one is kept in case none comes."""
+        if not self.claim():
+            return
+        self.watched, kind, arguments = os.getpid(), type(module), given(frame)
+        original, probe = kind.forward, self
+
+        @functools.wraps(original)
+        def forward(module, *args, **kwargs):
+            if module is not outer:
+                return original(module, *args, **kwargs)
+            kind.forward = original
+            return probe.record(module, args, kwargs, functools.partial(original, module))
+
+        outer, kind.forward = module, forward
+        save("direct.json", title(kind))
+        if arguments is not None:
+            store = Store("once-call.bin")
+            found = self.about(module, store, arguments)
+            found["place"] = place(frame.f_back)
+            store.file.close()
+            save("once-call.json", found)
 
     def wanted(self, module):
         """Whether this call is the one to record: of the class asked for, or of the first module that has parameters."""
@@ -167,20 +173,25 @@ class Probe:
         except FileExistsError:
             return False
 
-    def record(self, module, args, kwargs):
-        """Record the arguments, make the call, record what it returns, then wait for the loss."""
+    def about(self, module, store, arguments):
+        """What is known before the call."""
         import torch
 
-        self.base.__call__ = self.original
-        inner, store = inside(module)[-1], Store("call.bin")
-        found = {
-            "module": title(type(inner)), "wrappers": [type(one).__name__ for one in inside(module)[:-1]], "place": place(),
-            "training": module.training, "gradients": torch.is_grad_enabled(), "torch": torch.__version__,
+        return {
+            "module": title(type(inside(module)[-1])), "wrappers": [type(one).__name__ for one in inside(module)[:-1]],
+            "place": place(), "training": module.training, "gradients": torch.is_grad_enabled(), "torch": torch.__version__,
             "python": "{}.{}.{}".format(*sys.version_info[:3]), "error": None, "outputs": [],
-            "arguments": [leaf for name, value in named(inner, args, kwargs) for leaf in store.leaves(name, value)],
+            "arguments": [leaf for name, value in arguments for leaf in store.leaves(name, value)],
         }  # fmt: skip
+
+    def record(self, module, args, kwargs, run=None):
+        """Record the arguments, make the call, record what it returns, then wait for the loss. `run`: module.forward, where that
+        is what was called."""
+        self.base.__call__ = self.original
+        store = Store("call.bin")
+        found = self.about(module, store, named(inside(module)[-1], args, kwargs))
         try:
-            result = module(*args, **kwargs)
+            result = (run or module)(*args, **kwargs)
             found["outputs"] = store.leaves("output", result)
         except Exception as error:
             found["error"] = f"{type(error).__name__}: {error}".strip().split("\n")[0]
@@ -188,21 +199,30 @@ class Probe:
         save("call.json", found)
         if found["error"]:
             finish()
-        Loss(self.base, module)
+        if self.loss is None:
+            self.loss = Loss(self, module)
+        self.loss.gradients = found["gradients"]
         return result
 
 
 class Loss:
-    """After the recorded call: the target that the first loss gets. Ends the process there or at the next call or backward."""
+    """After the recorded call: the target that the first loss gets. Ends the process there or at the next call or backward.
 
-    def __init__(self, base, module):
+    A call without gradients may have been a trial before training: one with gradients then takes its place.
+    """
+
+    def __init__(self, probe, module):
         import torch
 
-        original = base.__call__
+        base, original = probe.base, probe.original
 
         def call(other, *args, **kwargs):
             if other is module:
-                finish()
+                if self.gradients or not torch.is_grad_enabled():
+                    finish()
+                result = probe.record(module, args, kwargs)
+                base.__call__ = call
+                return result
             name = type(other).__name__.lower()
             if len(args) > 1 and ("loss" in name or "criterion" in name) and not type(other).__module__.startswith("torch."):
                 self.found(type(other).__name__, args[0], args[1], None)
@@ -265,5 +285,6 @@ def finish():
 
 if FOLDER and os.path.isdir(FOLDER):
     mark("python")
-    sys.meta_path.insert(0, Finder())
+    Finder(TARGET, torch_ready)
+    Finder("subprocess", subprocess_ready)
 chain()

@@ -32,7 +32,7 @@ class Store:
 
         if isinstance(value, torch.Tensor):
             return [self.tensor(name, value)]
-        if hasattr(value, "tobytes") and hasattr(value, "dtype") and hasattr(value, "shape"):
+        if has(value, "tobytes", "dtype", "shape"):
             return [self.array(name, value)]
         found = []
         if not isinstance(value, SCALARS + (torch.nn.Module,)) and depth < DEEPEST:
@@ -81,11 +81,19 @@ class Store:
         return {"name": name, "kind": kind, "shape": shape, "dtype": dtype, "stored": stored, "device": device, "place": place}
 
 
+def has(value, *names):
+    """hasattr() for objects whose own __getattr__ may raise anything."""
+    try:
+        return all(hasattr(value, name) for name in names)
+    except Exception:
+        return False
+
+
 def parts(name, value):
     """[(name, part)] of a container or of an object; none for what is shown as a whole, such as a list of numbers."""
-    if hasattr(value, "keys") and hasattr(value, "__getitem__"):
+    if has(value, "keys", "__getitem__"):
         pairs = [(key, value[key]) for key in value.keys()]
-    elif hasattr(value, "_fields"):
+    elif has(value, "_fields"):
         pairs = list(zip(value._fields, value))
     elif isinstance(value, (list, tuple)):
         if all(isinstance(part, SCALARS) for part in value):

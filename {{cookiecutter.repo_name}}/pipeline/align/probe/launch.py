@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pipeline.align.atomic import replacing
@@ -33,12 +34,15 @@ def run(command: Sequence[str], cwd: Path, module: str, folder: Path, log: Path)
     hook = folder / "path"
     hook.mkdir()
     shutil.copyfile(HERE / "injected.py", hook / "sitecustomize.py")
-    shutil.copyfile(HERE / "injected_store.py", hook / "reprod_probe_store.py")
-    path = os.pathsep.join(filter(None, [str(hook), os.environ.get("PYTHONPATH")]))
-    environment = {
-        **os.environ, "PYTHONPATH": path, "REPROD_PROBE": str(folder), "REPROD_PROBE_MODULE": module,
+    for name in ("calls", "store"):
+        shutil.copyfile(HERE / f"injected_{name}.py", hook / f"reprod_probe_{name}.py")
+    own = {
+        "REPROD_PROBE": str(folder), "REPROD_PROBE_MODULE": module, "REPROD_PROBE_HOOK": str(hook),
         "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "TORCHDYNAMO_DISABLE": "1",
     }  # fmt: skip
+    path = os.pathsep.join(filter(None, [str(hook), os.environ.get("PYTHONPATH")]))
+    programs = os.pathsep.join(filter(None, [str(_programs(folder / "bin", hook, own)), os.environ.get("PATH")]))
+    environment = {**os.environ, **own, "PYTHONPATH": path, "PATH": programs}
     if not cwd.is_dir():
         raise UserError(f"there is no folder {cwd} to run in; name the reference's with --cwd")
     with replacing(log) as output:
@@ -55,6 +59,20 @@ def run(command: Sequence[str], cwd: Path, module: str, folder: Path, log: Path)
             _end(process, folder)
     if not (folder / "call.json").is_file():
         raise UserError(_reason(command, module, process.returncode, folder, log))
+
+
+def _programs(folder: Path, hook: Path, variables: Mapping[str, str]) -> Path:
+    """`python` and `python3` for shell scripts, which may set PYTHONPATH themselves: they put the probe back in."""
+    folder.mkdir()
+    for name in ("python", "python3"):
+        real = shutil.which(name)
+        if real is not None:
+            given = " ".join(f"{key}={shlex.quote(value)}" for key, value in variables.items())
+            path = f"PYTHONPATH={shlex.quote(str(hook))}${{PYTHONPATH:+:$PYTHONPATH}}"
+            program = folder / name
+            program.write_text(f'#!/bin/sh\nexec env {given} {path} {shlex.quote(real)} "$@"\n', encoding="utf-8")
+            program.chmod(0o755)
+    return folder
 
 
 def _wait(process: subprocess.Popen, folder: Path) -> None:
@@ -101,6 +119,9 @@ def _reason(command: Sequence[str], module: str, status: int, folder: Path, log:
         return f"'{shown}' failed before the call{_last_line(status, log)}"
     if not any(folder.glob("torch-*")):
         return f"'{shown}' ended without importing torch; name the script that trains or evaluates the reference"
+    if (folder / "direct.json").is_file():
+        name = json.loads((folder / "direct.json").read_text(encoding="utf-8"))
+        return f"'{shown}' called forward() of {name} once, without its __call__, and it changed its arguments; make it model(x)"
     called = sorted({name for file in folder.glob("called-*.json") for name in json.loads(file.read_text(encoding="utf-8"))})
     own = [name for name in called if not name.startswith("torch.")] or called
     if not own:
