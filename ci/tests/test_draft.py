@@ -121,6 +121,16 @@ def test_what_was_not_converted_is_python_and_named(tmp_path, capsys):
     assert "draft: 1 files, 2 of 3 uses of torch converted, 1 lines not converted, 1 imports of torch left\n" in shown
 
 
+def test_the_output_in_the_documents_is_real(tmp_path, capsys):
+    """As from the root of the generated sample."""
+    where = Paths(tmp_path)
+    out = where.tree("paddle") / "draft"
+    assert draft.run(where, load_settings(sample() / "port.yaml"), sample() / "torch_ref" / "models", out) == 0
+    shown = capsys.readouterr().out
+    for readme in sample().glob("README*.md"):
+        assert f"```\n{shown}```" in readme.read_text(encoding="utf-8"), readme
+
+
 def test_one_file(tmp_path):
     run(ZOO / "zoo" / "encoder.py", tmp_path / "draft")
     assert [path.name for path in (tmp_path / "draft").iterdir()] == ["encoder.py"]
