@@ -323,7 +323,7 @@ def compare(folder: Path, results: str | None, log: str | None, *options: str, n
 
 def test_results_agree(tmp_path):
     status, output = compare(tmp_path, RESULTS, LOG)
-    assert status == 0 and "pass" in output and "2 images" in output
+    assert status == 0 and "pass" in output and "2 samples" in output
 
 
 @pytest.mark.parametrize(
