@@ -86,6 +86,34 @@ def test_the_wrong_scope_of_clearing_is_named(gan, setting, wrong, words):
     assert "train.clear_grad" in line and "clear of update()" in line
 
 
+def test_noise_that_the_step_draws_itself_is_the_same_on_both_sides(gan):
+    for file, call in (("torch_ref/reference.py", "torch.randn_like(noise)"), ("paddle/port.py", "paddle.randn(noise.shape)")):
+        edit(gan / file, ("    points, noise, _ = batch\n", f"    points, noise, _ = batch\n    noise = {call}\n"))
+    change(gan, "align", thresholds={"training": 0.2})  # the whole training draws from generators that differ
+    said = python(gan, "-m", "pipeline", "align").stdout
+    assert set(dict(re.findall(r"^(\w+) +(green|red)", said, re.M)).values()) == {"green"}, said
+    edit(gan / "paddle/port.py", ("paddle.randn(noise.shape)", "1.5 * paddle.randn(noise.shape)"))
+    said = python(gan, "-m", "pipeline", "align", "4", status=1).stdout
+    assert "at update 1" in next(line for line in said.splitlines() if line.startswith("backward: red"))
+
+
+def test_bisect_knows_batch_normalisation_with_either_estimate(gan):
+    """parity's has torch's running variance; only what is wrong is named."""
+    edit(gan / "paddle/models/gan.py", ("from parity import initialise", "from parity import BatchNorm1D, initialise"),
+         ("nn.BatchNorm1D(width)", "BatchNorm1D(width)"))  # fmt: skip
+    assert set(verdicts(gan, "1", "2", "3", "4", status=0).values()) == {"green"}
+    assert "no module differs" in python(gan, "-m", "pipeline", "bisect").stdout
+    edit(gan / "paddle/models/gan.py", ("BatchNorm1D(width), nn.ReLU", "BatchNorm1D(width, momentum=0.8), nn.ReLU"))
+    said = python(gan, "-m", "pipeline", "align", "4", status=1).stdout
+    assert "generator.1" in said and "momentum" in said
+
+
+def test_an_output_without_a_batch_axis_is_refused(gan):
+    edit(gan / "paddle/port.py", ('"fake": model.score(made)}', '"fake": model.score(made).mean()}'))
+    said = python(gan, "-m", "pipeline", "align", "1", status=1).stdout
+    assert "returned 'fake' without a batch axis" in next(line for line in said.splitlines() if line.startswith("forward: red"))
+
+
 def test_a_training_step_on_one_side_only_is_named(gan):
     edit(gan / "paddle/port.py", ("def training_step(", "def my_training_step("))
     said = python(gan, "-m", "pipeline", "align", "4", status=1).stdout

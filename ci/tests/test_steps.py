@@ -13,7 +13,7 @@ import torch
 
 from pipeline.align import draws_paddle, draws_torch
 from pipeline.align.init_test import constants_differ, difference, ks_p_value, ks_statistic
-from pipeline.align.random_layers import RandomSwitch, enlarging, moved
+from pipeline.align.random_layers import Normals, RandomSwitch, enlarging, moved
 from pipeline.align.steps.step2 import _same_metrics, chosen, uneven_batch
 from pipeline.align.steps.step5 import Constants
 
@@ -182,17 +182,36 @@ def test_paths_are_kept_however_their_random_numbers_are_drawn(keep):
             switch.silenced.clear()
 
 
-def test_noise_is_its_mean():
+def test_normal_noise_is_the_same_on_both_sides():
+    """By shape and count, so that its scale shows and the order among shapes does not."""
+    torch_side, paddle_side = (RandomSwitch(types.SimpleNamespace(), draws) for draws in (draws_torch, draws_paddle))
+    with torch_side.off():
+        ours = [torch.randn(2, 3), torch.randn(4), torch.randn_like(torch.ones(2, 3)), torch.empty(2, 3).normal_(3.0, 0.5),
+                torch.normal(1.0, torch.full((4,), 2.0)), torch.normal(0.0, 1.0, (4,))]  # fmt: skip
+    with paddle_side.off():
+        theirs = [paddle.randn([4]), paddle.randn([2, 3]), paddle.randn_like(paddle.ones([2, 3])),
+                  paddle.empty([2, 3]).normal_(3.0, 0.5), paddle.normal(1.0, paddle.full([4], 2.0)),
+                  paddle.standard_normal([4])]  # fmt: skip
+    ours[0], ours[1] = ours[1], ours[0]
+    for one, other in zip(ours, theirs):
+        assert one.numpy().dtype == other.numpy().dtype and np.array_equal(one.numpy(), other.numpy())
+    assert len({one.numpy().tobytes() for one in ours}) == len(ours)  # each draw is another one
+    many = Normals()((100_000,))
+    assert abs(many.mean()) < 0.01 and abs(many.std() - 1) < 0.01
+    with torch_side.off():
+        assert np.array_equal(torch.randn(4).numpy(), ours[0].numpy())  # the next pass begins again
+
+
+def test_uniform_numbers_are_at_their_midpoints():
     with RandomSwitch(types.SimpleNamespace(), draws_torch).off():
-        assert torch.randn(2).tolist() == [0, 0] and torch.empty(2).normal_(3.0, 1.0).tolist() == [3, 3]
         assert torch.empty(1).uniform_(-1, 4).item() == 1.5
     with RandomSwitch(types.SimpleNamespace(), draws_paddle).off():
-        assert paddle.randn([2]).tolist() == [0, 0] and paddle.normal(3.0, 1.0, [2]).tolist() == [3, 3]
         assert paddle.empty([1]).uniform_(-1, 4).item() == 1.5
 
 
 def test_small_weights_are_enlarged_to_keep_the_size_of_activations():
     assert 0.02 * enlarging(0.02, 64) == pytest.approx(64**-0.5)
+    assert enlarging(0.1, 1) == 1.0  # a factor, such as that of weight normalisation
     assert enlarging(0.125, 64) == 1.0 and enlarging(0.1, 64) == 1.0 and enlarging(0.0, 64) == 1.0
 
 

@@ -85,7 +85,7 @@ class Backend:
 
     @contextlib.contextmanager
     def without_randomness(self, model: paddle.nn.Layer, draws: bool = True) -> Iterator[None]:
-        """Dropout of every kind has probability 0 inside, and, with `draws`, random tensors are at their midpoints."""
+        """Dropout of every kind has probability 0 inside, and, with `draws`, random tensors are as both sides draw them."""
         recurrent = [layer for layer in model.sublayers(True) if isinstance(layer, paddle.nn.layer.rnn.RNNBase) and layer.dropout]
         kept = [layer.dropout for layer in recurrent]
         for layer in recurrent:

@@ -82,7 +82,7 @@ class Backend:
 
     @contextlib.contextmanager
     def without_randomness(self, model: torch.nn.Module, draws: bool = True) -> Iterator[None]:
-        """Dropout of every kind has probability 0 inside, and, with `draws`, random tensors are at their midpoints."""
+        """Dropout of every kind has probability 0 inside, and, with `draws`, random tensors are as both sides draw them."""
         recurrent = [module for module in model.modules() if isinstance(module, torch.nn.RNNBase) and module.dropout]
         kept = [module.dropout for module in recurrent]
         for module in recurrent:

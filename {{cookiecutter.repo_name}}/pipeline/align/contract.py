@@ -145,6 +145,9 @@ class Contract:
         right = isinstance(outputs, dict) and outputs and all(isinstance(name, str) for name in outputs)
         right = right and all(self._backend.is_tensor(value) for value in outputs.values())
         self._require(right, "forward", outputs, "a dict of named output tensors")
+        scalar = next((name for name, value in outputs.items() if not len(value.shape)), None)
+        if scalar is not None:
+            raise PortError(f"forward in {self.file} returned {scalar!r} without a batch axis; give one number per sample")
         return outputs
 
     def _call(self, name: str, *args: Any) -> Any:

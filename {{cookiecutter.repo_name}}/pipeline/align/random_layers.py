@@ -10,7 +10,7 @@ import functools
 import inspect
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,12 +39,25 @@ def _dropped(function: Callable, asked: dict[str, Any]) -> list[int]:
     return [*query[:-1], key[-2]]
 
 
+class Normals:
+    """Standard normal numbers that are the same in both frameworks: those of a shape depend on how many of it came before."""
+
+    def __init__(self):
+        self._drawn: Counter[tuple[int, ...]] = Counter()
+
+    def __call__(self, shape: Iterable[int]) -> np.ndarray:
+        """float64 of `shape`."""
+        shape = tuple(int(size) for size in shape)
+        self._drawn[shape] += 1
+        return np.random.default_rng([self._drawn[shape], *shape]).standard_normal(shape)
+
+
 class RandomSwitch:
     """Wraps the random functions of one `functional` namespace, so that they can be called with probability 0.
 
     The networks' own Dropout layers call the same functions, so layers and functional code are both covered. Install it
     before the port is imported: a name imported from the namespace earlier would escape. `draws`: the module draws_torch or
-    draws_paddle, whose functions then give their midpoints.
+    draws_paddle, whose functions then give midpoints, or normal numbers that are the same on both sides.
     """
 
     def __init__(self, functional: Any, draws: Any = None):
@@ -93,23 +106,23 @@ class RandomSwitch:
 
     @contextlib.contextmanager
     def off(self, draws: bool = True) -> Iterator[None]:
-        """Every random function runs with probability 0 inside, and, with `draws`, random tensors are at their midpoints."""
+        """Every random function runs with probability 0 inside, and, with `draws`, random tensors are as both sides draw them."""
         found = [one for one in (self._draws.DRAWS if self._draws and draws else ()) if hasattr(*one[:2])]
         originals = [getattr(owner, name) for owner, name, _ in found]
-        self._off = True
+        self._off, normals = True, Normals()
         try:
             for (owner, name, middle), original in zip(found, originals):
-                setattr(owner, name, self._at_midpoint(original, middle, name))
+                setattr(owner, name, self._held(original, middle, name, normals))
             yield
         finally:
             self._off = False
             for (owner, name, _), original in zip(found, originals):
                 setattr(owner, name, original)
 
-    def _at_midpoint(self, function: Callable, middle: Callable, name: str) -> Callable:
+    def _held(self, function: Callable, middle: Callable, name: str, normals: Normals) -> Callable:
         def call(*args: Any, **kwargs: Any) -> Any:
             self.silenced.add(name)
-            return self._draws.midpoint(function, middle, args, kwargs)
+            return self._draws.held(function, middle, normals, args, kwargs)
 
         return call
 
@@ -123,6 +136,9 @@ def moved(random: np.random.Generator, values: np.ndarray, positive: bool = Fals
 
 
 def enlarging(deviation: float, fan_in: int) -> float:
-    """The factor that gives weights the standard deviation at which a layer keeps the size of its input; 1 for larger ones."""
+    """The factor that gives weights the standard deviation at which a layer keeps the size of its input; 1 for larger ones.
+
+    Also 1 for a fan-in of 1, which factors have, such as those of weight normalisation.
+    """
     wanted = fan_in**-0.5
-    return wanted / deviation if 0 < deviation < wanted / 2 else 1.0
+    return wanted / deviation if fan_in > 1 and 0 < deviation < wanted / 2 else 1.0

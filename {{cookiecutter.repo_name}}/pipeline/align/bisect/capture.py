@@ -15,7 +15,7 @@ An index (see store.py) describes one step:
     jumps     {key: root mean square}: the same for what moves by jumps (see store.Meter)
     trainable {parameter: bool}, buffers [name...], aliases {module path: first path}, learning_rates, optimizer, loss,
     random    null or the call whose code first draws random numbers: {path, kind, before: inner call or null}; `held`: whether
-              that is over once random tensors are at their midpoints, as in the captures of train mode
+              that is over once both sides draw the same random tensors, as in the captures of train mode
     silenced  [function...], guards [note...], failed null or text
 """
 from __future__ import annotations

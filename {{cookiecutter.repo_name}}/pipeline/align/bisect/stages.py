@@ -221,7 +221,8 @@ class Stages:
         kept, count = (1 - self.known.momenta[path]) ** len(counts), len(counts) / sum(1 / n for n in counts)
         expected = kept * before[1] + (torch.astype(np.float64) - kept * before[0]) * (count - 1) / count
         noise = self.both.noise(f"a.{row.torch}", f"a.{row.paddle}")
-        return distance(expected.astype(torch.dtype), paddle, noise, self.both.limit)
+        biased = distance(expected.astype(torch.dtype), paddle, noise, self.both.limit)
+        return min(biased, self._after(row), key=lambda one: one.ratio)  # parity's layers have torch's estimate
 
     def _values(self, pair: Any) -> int:
         """Values per channel of what a batch normalisation took."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -88,10 +89,11 @@ def _record_eval_steps(context: Context, peak: int) -> None:
         for name, value in gradients.items():
             peaks[name] = np.maximum(np.abs(value), peaks.get(name, 0))
 
-    step = _Steps(context, model, optimizers, watch)
+    step, own = _Steps(context, model, optimizers, watch), context.contract.has_training_step
     for number in range(context.cfg.align.train_steps):
         rates.append(max(optimizers.rates().values()))
-        losses |= step(number)
+        with context.backend.without_randomness(model) if own else contextlib.nullcontext():  # it may draw noise in eval mode too
+            losses |= step(number)
         if number == 0:
             context.record("gradients", step.gradients, of_update=step.of_update)
     left_on = context.backend.training_modules(model)

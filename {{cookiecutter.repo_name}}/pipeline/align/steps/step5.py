@@ -135,7 +135,7 @@ def _without_randomness(context: Context, train: Any) -> tuple[list[float], list
         return watched
 
     def watch_step(found: dict[str, Any]) -> dict[str, Any]:
-        values = {name: float(value) for name, value in found.items()}
+        values = {name: value.item() for name, value in found.items()}
         losses.append(values.get("loss", sum(values.values())))
         if len(losses) == FIRST:
             raise _EnoughLosses
