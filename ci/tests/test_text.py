@@ -194,6 +194,15 @@ def test_resuming_gives_the_same_bits(aligned):
         assert all(np.array_equal(wanted[name], found[name]) for name in wanted), side
 
 
+def test_the_batch_that_probe_saw_fits_the_contract(fresh):
+    """The network's arguments are in another order than the call's keywords, which are those of the batch."""
+    said = python(fresh, "-m", "pipeline", "probe", "--", sys.executable, "torch_ref/train.py").stdout
+    assert re.findall(r"^argument +(\w+)", said, re.M) == ["input_ids", "token_type_ids", "attention_mask"]
+    assert (fresh / "pipeline/fake_data/reference_batch.npz").is_file()
+    said = python(fresh, "-m", "pipeline", "align", "1").stdout
+    assert re.search(r"^forward +green", said, re.M) and "forward_real: 1 compared" in said, said
+
+
 @pytest.mark.parametrize("kind", ["new", "old", "bare"])
 def test_checkpoints_of_the_bert_family_convert(fresh, kind, tmp_path):
     folder = tmp_path / "bert"
@@ -269,18 +278,20 @@ def test_the_real_files_of_sst_2_are_read(fresh, tmp_path):
         ("train.tsv", "sentence\tlabel\ngood\t7\n", "train.tsv:2: label 7 is out of range"),
         ("train.tsv", "sentence\tlabel\n", "train.tsv holds no sentences"),
         ("dev.tsv", None, "cannot read"),
+        ("", None, "does not exist; check data.root in port.yaml"),
     ],
 )
 def test_bad_data_is_one_line(aligned, name, text, words, tmp_path):
-    for one in ("train.tsv", "dev.tsv"):
-        (tmp_path / one).write_text("sentence\tlabel\ngood\t1\n", encoding="utf-8")
-    if text is None:
-        (tmp_path / name).unlink()
-    else:
-        (tmp_path / name).write_text(text, encoding="utf-8")
+    folder = tmp_path / ("data" if name else "a typing error")
+    if name:
+        folder.mkdir()
+        for one in ("train.tsv", "dev.tsv"):
+            (folder / one).write_text("sentence\tlabel\ngood\t1\n" if one != name else text or "", encoding="utf-8")
+        if text is None:
+            (folder / name).unlink()
     for side in ("torch_ref", "paddle"):
-        done = python(aligned, f"{side}/train.py", "-o", f"data.root={tmp_path}", "train.output_dir=output/bad", status=2)
-        assert words in done.stderr.splitlines()[-1]
+        done = python(aligned, f"{side}/train.py", "-o", f"data.root={folder}", "train.output_dir=output/bad", status=2)
+        assert words in done.stderr.splitlines()[-1] and folder.exists() == bool(name)
 
 
 @pytest.mark.parametrize(("text", "words"), [(None, "cannot read the vocabulary"), ("[UNK]\n[CLS]\n[SEP]\na\n", "has no [PAD]")])

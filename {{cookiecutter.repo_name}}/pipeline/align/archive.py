@@ -14,6 +14,13 @@ from pathlib import Path, PurePosixPath
 from pipeline.align.errors import UserError
 
 
+def ensure_sample(archive: Path, folder: Path) -> None:
+    """ensure_unpacked for data that come with the repository: only beside the archive, so that a wrong data.root is an error."""
+    if not folder.is_dir() and folder.resolve().parent != archive.resolve().parent:
+        raise UserError(f"the data folder {folder} does not exist; check data.root in port.yaml")
+    ensure_unpacked(archive, folder)
+
+
 def ensure_unpacked(archive: Path, folder: Path) -> None:
     """Make `folder` from `archive` unless it is there. The archive holds one top folder, whose name does not matter.
 

@@ -20,7 +20,7 @@ from pipeline.align.paths import SIDES, Paths
 from pipeline.align.settings import Settings, load_settings
 
 STEPS = (1, 2, 3, 4, 5)
-NOTHING_FOUND = "no module differs: what does is made outside of them, in the functions of {} or in functions that they call"
+NOTHING_FOUND = "no module differs: if a step is red, what does is made outside of them, in {} or in functions that they call"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -78,7 +78,10 @@ def given(frame):
 
 
 def named(module, args, kwargs):
-    """[(name, value)] of a call's arguments, as the module's forward names them."""
+    """[(name, value)] of a call's arguments, as the module's forward names them.
+
+    In the order of the call, which is that of the program's batch: positions first, then keywords as they were written.
+    """
     try:
         signature = inspect.signature(module.forward)
         bound = signature.bind(*args, **kwargs).arguments
@@ -86,11 +89,11 @@ def named(module, args, kwargs):
         return [(f"arg{index}", value) for index, value in enumerate(args)] + list(kwargs.items())
     found = []
     for name, value in bound.items():
+        if name in kwargs:
+            continue
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
             found += [(f"{name}[{index}]", part) for index, part in enumerate(value)]
-        elif kind is inspect.Parameter.VAR_KEYWORD:
-            found += list(value.items())
-        else:
+        elif kind is not inspect.Parameter.VAR_KEYWORD:
             found.append((name, value))
-    return found
+    return found + list(kwargs.items())
